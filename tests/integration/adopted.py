@@ -41,7 +41,7 @@ from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
 from tests.fixtures.public_configurations import Public
 from tests.integration.containerd_trees import NATURAL, Tree, cri_of
-from tests.integration.nvidia_ctk_trees import CDI, DEFAULT, Node, ctk, effective, files, said
+from tests.integration.nvidia_ctk_trees import CDI, DEFAULT, TreeHost, ctk, effective, files, said
 from tests.integration.public_judges import BUILT_IN, judged
 
 PAGE = ROOT / "docs/adoption.md"
@@ -172,16 +172,16 @@ def taken_over(host: Host, tool: str, flags: Sequence[str]) -> Verdict:
             each.write({"config.toml": BUILT_IN.sub('imports = ["@DIR@/', host.text)})
         ctk(tree, tool, *flags)
         was, before = files(tree), cri_of(effective(tree))["containerd"]
-        node, plain = Node(tree), Node(untouched)
+        tree_host, plain = TreeHost(tree), TreeHost(untouched)
         try:
-            node.apply(node.plan("present"))
+            tree_host.apply(tree_host.plan("present"))
         except PlanError as refused:
             return Verdict(host, REFUSED, str(refused))
         plain.apply(plain.plan("present"))
         found = _compared(effective(tree), effective(untouched), before)
-        if not node.plan("present").empty:
+        if not tree_host.plan("present").empty:
             return Verdict(host, WRONG, "a second run would change something")
-        node.apply(node.plan("absent"))
+        tree_host.apply(tree_host.plan("absent"))
         return (
             Verdict(host, found)
             if files(tree) == was

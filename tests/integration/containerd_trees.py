@@ -331,14 +331,14 @@ def before(tree: Tree) -> dict[str, Any]:
     return whole
 
 
-class Node:
+class TreeHost:
     """A host on which everything but the connection is real.
 
     The real observer and executor work on this machine's own files, with the planner between them.
     """
 
     def __init__(self, tree: Tree, *, default: bool = True, enable_cdi: bool | None = None) -> None:
-        """Take a tree. enable_cdi: what is decided. None decides it as `node` does."""
+        """Take a tree. enable_cdi: what is decided. None decides it as the module `host` does."""
         self.tree, self.journal, self.default, self.enable_cdi = (
             tree,
             tree.home / "journal",

@@ -35,7 +35,7 @@ endpoint = ["https://u:p@mirror.example"]
 """
 
 
-class Node(trees.Node):
+class TreeHost(trees.TreeHost):
     """On a machine where other tests run their engines meanwhile."""
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def dumped(release: str, config: Path) -> Dump:
 
 @dc.dataclass(frozen=True)
 class Wanted:
-    """What a run asks for on a Kubernetes node: the module alone just the handler, `node` also what
+    """What a run asks for on a Kubernetes node: the module alone just the handler, `host` also what
     that release needs for CDI.
     """
 
@@ -71,8 +71,8 @@ def judged(
     was, texts = dumped(release, tree.config), without_journal(tree)
     loads = daemons.judged(release, tree.config)
     assert loads.outcome == "serves CRI", loads.said
-    node = containerd.Node(tree, default=asked.default, enable_cdi=asked.enable_cdi)
-    assert node.apply(node.plan("present"))["validation"]
+    tree_host = containerd.TreeHost(tree, default=asked.default, enable_cdi=asked.enable_cdi)
+    assert tree_host.apply(tree_host.plan("present"))["validation"]
     now = dumped(release, tree.config)
     loads = daemons.judged(release, tree.config)
     assert loads.outcome == "serves CRI", loads.said
@@ -106,8 +106,8 @@ def judged(
         copy.deepcopy(was.whole), keys=asked_for
     )
     assert now.unknown <= was.unknown
-    assert node.plan("present").empty
-    node.apply(node.plan("absent"))
+    assert tree_host.plan("present").empty
+    tree_host.apply(tree_host.plan("absent"))
     assert without_journal(tree) == texts
 
 

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from tests.integration import containerd_trees as trees
 from tests.integration.configs import Style, written
 from tests.integration.containerd_trees import Tree
-from tests.integration.nvidia_ctk_trees import CDI, DEFAULT, DROP_IN, Node, ctk, files
+from tests.integration.nvidia_ctk_trees import CDI, DEFAULT, DROP_IN, TreeHost, ctk, files
 from tests.integration.thoroughness import thorough
 from tests.unit import lowered
 
@@ -157,19 +157,19 @@ def test_what_goes_takes_nothing_along(release: str) -> None:
             was, texts = dumped(release, tree.config), files(tree)
             if was is None:
                 return
-            node = Node(tree, default=default)
+            tree_host = TreeHost(tree, default=default)
             try:
-                plan = node.plan("present")
+                plan = tree_host.plan("present")
             except PlanError as refused:
                 fates.append(f"refused: {refused.what[:40]}")
                 return
-            node.apply(plan)
+            tree_host.apply(plan)
             fates.append(",".join(left.fate for left in plan.leftovers))
             now = dumped(release, tree.config)
             assert now is not None
             assert lost(was, now, newer) == []
-            assert node.plan("present").differences == ()
-            node.apply(node.plan("absent"))
+            assert tree_host.plan("present").differences == ()
+            tree_host.apply(tree_host.plan("absent"))
             assert files(tree) == texts
 
     holds()
@@ -204,12 +204,12 @@ def test_only_a_handler_of_our_name_and_of_another_kind_keeps_the_tools_file(rel
             }
             tree.write({"config.toml": written(root, PLAIN)})
             try:
-                Node(tree, default=default).plan("present")
+                TreeHost(tree, default=default).plan("present")
             except PlanError:
                 return  # the host is refused without the tool as well
             ctk(tree, "1.20", *flags)
             try:
-                plan = Node(tree, default=default).plan("present")
+                plan = TreeHost(tree, default=default).plan("present")
             except PlanError as refused:
                 assert refused.code == "containerd.handler-of-other-kind"  # noqa: PT017 - a host may be refused or not
                 return

@@ -24,7 +24,15 @@ from hypothesis import strategies as st
 from tests.integration import configs
 from tests.integration import containerd_trees as trees
 from tests.integration.containerd_trees import cri_of
-from tests.integration.nvidia_ctk_trees import CDI, DEFAULT, DROP_IN, Node, ctk, effective, files
+from tests.integration.nvidia_ctk_trees import (
+    CDI,
+    DEFAULT,
+    DROP_IN,
+    TreeHost,
+    ctk,
+    effective,
+    files,
+)
 from tests.integration.thoroughness import thorough
 from tests.unit import lowered
 
@@ -43,10 +51,10 @@ SOURCES = ("in any form", "handlers that differ in all that counts")
 FLAGS = st.sampled_from([(), (DEFAULT,), (CDI,), (DEFAULT, CDI)])
 
 
-def planned(node: Node) -> Any:
+def planned(tree_host: TreeHost) -> Any:
     """None where it is refused."""
     try:
-        return node.plan("present")
+        return tree_host.plan("present")
     except PlanError as refused:
         event(f"refused: {refused.what[:50]}")
         return None
@@ -125,21 +133,21 @@ def test_a_drop_in_of_1_20_goes_as_if_it_had_never_been_there_or_every_file_stay
                 event("the tool or containerd does not read it")
                 return
             was, theirs = files(host), host.config.parent / DROP_IN
-            node, plain = Node(host), Node(untouched)
-            plan, usual = planned(node), planned(plain)
+            tree_host, plain = TreeHost(host), TreeHost(untouched)
+            plan, usual = planned(tree_host), planned(plain)
             if plan is None or usual is None:
                 assert files(host) == was
                 outcomes.append(f"refused{' as without the tool' if usual is None else ''}")
                 return
-            node.apply(plan)
+            tree_host.apply(plan)
             plain.apply(usual)
             outcomes.append("stays" if theirs.exists() else "goes")
             event(outcomes[-1])
             if not theirs.exists():
                 never = effective(untouched)
                 assert take_copies_out(effective(host), never, by_tool, before) == never
-            assert node.plan("present").empty
-            node.apply(node.plan("absent"))
+            assert tree_host.plan("present").empty
+            tree_host.apply(tree_host.plan("absent"))
             assert files(host) == was
 
     holds()

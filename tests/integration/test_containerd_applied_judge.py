@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
-from tests.integration.containerd_trees import CASES, Node, binary, cri_of, dump, prepared
+from tests.integration.containerd_trees import CASES, TreeHost, binary, cri_of, dump, prepared
 
 
 @pytest.mark.parametrize(("release", "shape"), CASES)
@@ -21,17 +21,17 @@ def test_the_executor_applies_it_after_the_engine_has_agreed_and_gives_the_bytes
 ) -> None:
     tree = prepared(tmp_path, release, shape)
     was = tree.files()
-    node = Node(tree)
-    plan = node.plan("present")
+    tree_host = TreeHost(tree)
+    plan = tree_host.plan("present")
     assert plan.validate
-    assert node.apply(plan, check=True)["changed"]
+    assert tree_host.apply(plan, check=True)["changed"]
     assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
-    assert node.apply(plan)["validation"]
+    assert tree_host.apply(plan)["validation"]
     assert cri_of(dump(release, tree.config))["containerd"]["runtimes"]["nvidia"]
-    assert node.plan("present").empty
-    node.apply(node.plan("absent"))
+    assert tree_host.plan("present").empty
+    tree_host.apply(tree_host.plan("absent"))
     assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
-    assert node.plan("absent").empty
+    assert tree_host.plan("absent").empty
 
 
 # What a distribution's upgrade does to a host that we have been on, and what its downgrade does.
@@ -56,20 +56,20 @@ def test_after_another_release_has_come_the_next_run_makes_it_right_and_absent_g
     tree = prepared(tmp_path, old, shape)
     binary(new)
     was = tree.files()
-    node = Node(tree)
-    node.apply(node.plan("present"))
+    tree_host = TreeHost(tree)
+    tree_host.apply(tree_host.plan("present"))
     tree.release = new
-    plan = node.plan("present")
+    plan = tree_host.plan("present")
     if not plan.empty:
-        node.apply(plan)
+        tree_host.apply(plan)
     containers = cri_of(dump(new, tree.config))["containerd"]
     assert (
         containers["runtimes"]["nvidia"]["options"]["BinaryName"]
         == "/usr/bin/nvidia-container-runtime"
     )
     assert containers["default_runtime_name"] == "nvidia"
-    assert node.plan("present").empty
-    node.apply(node.plan("absent"))
+    assert tree_host.plan("present").empty
+    tree_host.apply(tree_host.plan("absent"))
     assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
 
 
@@ -79,15 +79,15 @@ def test_our_drop_in_of_2_x_beneath_1_x_is_named_and_taken_out(tmp_path: Path) -
     """
     tree = prepared(tmp_path, "2.1", "kubeadm v2")
     was = tree.files()
-    node = Node(tree)
-    node.apply(node.plan("present"))
+    tree_host = TreeHost(tree)
+    tree_host.apply(tree_host.plan("present"))
     binary("1.7")
     tree.release = "1.7"
     with pytest.raises(PlanError, match=r"\[containerd\.own-drop-in-hides-root\]"):
-        node.plan("present")
-    node.apply(node.plan("absent"))
+        tree_host.plan("present")
+    tree_host.apply(tree_host.plan("absent"))
     assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
-    node.apply(node.plan("present"))
+    tree_host.apply(tree_host.plan("present"))
     containers = cri_of(dump("1.7", tree.config))["containerd"]
     assert containers["runtimes"]["runc"]["options"]["SystemdCgroup"] is True
     assert containers["runtimes"]["nvidia"]["options"]["SystemdCgroup"] is True

@@ -56,7 +56,7 @@ def begin(fleet: Fleet, host: str, text: str) -> None:
     )
 
 
-def node(fleet: Fleet, host: str, *arguments: str, **options: Any) -> dict[str, Any]:
+def run_host(fleet: Fleet, host: str, *arguments: str, **options: Any) -> dict[str, Any]:
     run = fleet.task("host", [host], {"packages": "ignore", **options}, arguments=arguments)
     assert run.failed == {}, run.words
     return run.of("host")[host]
@@ -74,9 +74,9 @@ def daemon(fleet: Fleet, host: str) -> str:
 def test_a_restart_that_would_end_containers_is_left_to_you(fleet: Fleet) -> None:
     begin(fleet, NEW, OWN)
     before, tree = (daemon(fleet, NEW), fleet.shell(NEW, PIDS)), fleet.tree(NEW)
-    announced = node(fleet, NEW, "--check")
+    announced = run_host(fleet, NEW, "--check")
     assert differing(tree, fleet.tree(NEW)) == {}
-    done = node(fleet, NEW)
+    done = run_host(fleet, NEW)
     for told in (announced, done):
         assert (told["changed"], told["restarted"]) == (True, [])
         assert told["actions"][-1] == "reload docker.service"
@@ -88,7 +88,7 @@ def test_a_restart_that_would_end_containers_is_left_to_you(fleet: Fleet) -> Non
         "the reload brings the runtime, and not CDI"
     )
     assert "Hello" in fleet.shell(NEW, f"{RUN} --rm --runtime nvidia {PROBE} echo Hello")
-    again = node(fleet, NEW)
+    again = run_host(fleet, NEW)
     assert (again["changed"], again["restarted"]) == (False, [])
     (pending,) = fleet.task("host_info", [NEW]).of("host_info")[NEW]["pending"]
     assert pending["unit"] == "docker.service"
@@ -116,36 +116,36 @@ def test_the_runtime_of_nvidias_own_tools_is_used_where_it_stands_and_given_back
     text = BY_TOOLS[tool].format('"live-restore": true, ')
     begin(fleet, NEW, text)
     pids, default = fleet.shell(NEW, PIDS), json.loads(text).get("default-runtime")
-    done = node(fleet, NEW)
+    done = run_host(fleet, NEW)
     assert [(left["tool"], left["settings"][0], left["fate"]) for left in done["leftovers"]] == [
         (tool, "runtimes.nvidia", "adopted")
     ]
     after = json.loads(fleet.text(NEW, CONFIG))
     assert after == {**json.loads(text), "features": {"cdi": True}}
     assert (info(fleet, NEW)["DefaultRuntime"], fleet.shell(NEW, PIDS)) == (default or "runc", pids)
-    assert node(fleet, NEW)["changed"] is False
-    node(fleet, NEW, state="absent")
+    assert run_host(fleet, NEW)["changed"] is False
+    run_host(fleet, NEW, state="absent")
     assert (fleet.text(NEW, CONFIG), fleet.shell(NEW, PIDS)) == (text, pids)
 
 
 def test_with_live_restore_containers_live_on(fleet: Fleet) -> None:
     begin(fleet, NEW, '{"live-restore": true}')
     before, pids = daemon(fleet, NEW), fleet.shell(NEW, PIDS)
-    done = node(fleet, NEW)
+    done = run_host(fleet, NEW)
     assert done["restarted"] == ["docker.service"]
     assert [sentence.endswith(UNJUDGED) for sentence in done["advice"][1:]] == [True]
     assert daemon(fleet, NEW) != before
     assert fleet.shell(NEW, PIDS) == pids
     assert info(fleet, NEW)["CDISpecDirs"]
     assert json.loads(fleet.text(NEW, CONFIG))["live-restore"] is True
-    back = node(fleet, NEW, state="absent")
+    back = run_host(fleet, NEW, state="absent")
     assert (back["restarted"], fleet.shell(NEW, PIDS)) == (["docker.service"], pids)
     assert fleet.text(NEW, CONFIG) == '{"live-restore": true}'
 
 
 def test_a_forced_restart_says_what_it_ends(fleet: Fleet) -> None:
     begin(fleet, NEW, OWN)
-    done = node(fleet, NEW, restart="force")
+    done = run_host(fleet, NEW, restart="force")
     assert done["restarted"] == ["docker.service"]
     said = "\n".join(done["advice"])
     assert (
@@ -187,11 +187,11 @@ def test_an_old_docker_gets_the_runtime_without_a_restart_and_forgets_it_again(
 ) -> None:
     begin(fleet, OLD, OWN)
     before = (daemon(fleet, OLD), fleet.shell(OLD, PIDS))
-    done = node(fleet, OLD)
+    done = run_host(fleet, OLD)
     assert [d["injection"] for d in done["decision"]["decisions"]] == ["nvidia-runtime"]
     assert (done["restarted"], done["actions"][-1]) == ([], "reload docker.service")
     assert "Hello" in fleet.shell(OLD, f"{RUN} --rm --runtime nvidia {PROBE} echo Hello")
-    back = node(fleet, OLD, state="absent")
+    back = run_host(fleet, OLD, state="absent")
     assert (fleet.text(OLD, CONFIG), back["restarted"]) == (OWN, [])
     assert "2 running containers (db, web)" in "\n".join(back["advice"]), (
         "a reload forgets no runtime"
@@ -215,14 +215,14 @@ def test_a_reload_that_docker_does_not_take_is_taken_back(fleet: Fleet) -> None:
 def test_dockers_containers_live_through_a_restart_of_its_containerd(fleet: Fleet) -> None:
     begin(fleet, BOTH, '{"live-restore": true}')
     before = fleet.shell(BOTH, PIDS)
-    done = node(fleet, BOTH)
+    done = run_host(fleet, BOTH)
     assert [d["engine"] for d in done["decision"]["decisions"]] == ["containerd", "docker"]
     assert (done["restarted"], fleet.shell(BOTH, PIDS)) == (
         ["containerd.service", "docker.service"],
         before,
     )
-    assert node(fleet, BOTH)["differences"] == []
-    back = node(fleet, BOTH, state="absent")
+    assert run_host(fleet, BOTH)["differences"] == []
+    back = run_host(fleet, BOTH, state="absent")
     assert (back["restarted"], fleet.shell(BOTH, PIDS)) == (
         ["containerd.service", "docker.service"],
         before,
@@ -246,7 +246,7 @@ def test_the_default_and_back(fleet: Fleet) -> None:
 def test_a_stopped_docker_is_refused_and_neither_started_nor_robbed(fleet: Fleet) -> None:
     """Its socket unit listens, so whoever connects to the socket starts the daemon: no look may."""
     begin(fleet, NEW, OWN)
-    node(fleet, NEW, restart="force")
+    run_host(fleet, NEW, restart="force")
     fleet.shell(NEW, "systemctl stop docker.socket docker.service; systemctl start docker.socket")
     before = fleet.tree(NEW)
     try:
@@ -259,4 +259,4 @@ def test_a_stopped_docker_is_refused_and_neither_started_nor_robbed(fleet: Fleet
             assert differing(before, fleet.tree(NEW)) == {}
     finally:
         fleet.shell(NEW, "systemctl start docker.service")
-    assert node(fleet, NEW)["changed"] is False
+    assert run_host(fleet, NEW)["changed"] is False

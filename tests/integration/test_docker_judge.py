@@ -96,7 +96,7 @@ def refusal(path: Path) -> str:
 
 
 @dc.dataclass
-class Node:
+class TreeHost:
     """The whole way but the connection: the real observer and executor on this machine's own files,
     the planner between them.
     """
@@ -209,41 +209,41 @@ FILES: dict[str, str | None] = {
 def test_the_executor_applies_it_after_docker_has_agreed_and_gives_the_bytes_back(
     tmp_path: Path, name: str
 ) -> None:
-    node, text = Node(tmp_path), FILES[name]
+    tree_host, text = TreeHost(tmp_path), FILES[name]
     if text is not None:
-        node.write(text.encode())
-    was = node.files()
-    plan = node.plan(default=True)
+        tree_host.write(text.encode())
+    was = tree_host.files()
+    plan = tree_host.plan(default=True)
     assert plan.validate
-    predicted = node.apply(plan, check=True)
-    assert (predicted["error"], predicted["changed"], node.files()) == (None, True, was)
-    done = node.apply(plan)
+    predicted = tree_host.apply(plan, check=True)
+    assert (predicted["error"], predicted["changed"], tree_host.files()) == (None, True, was)
+    done = tree_host.apply(plan)
     assert (done["error"], done["changed"], len(done["validation"])) == (None, True, 1)
-    assert refusal(node.config) == ""
-    said = json.loads(node.config.read_text("utf-8-sig"))
+    assert refusal(tree_host.config) == ""
+    said = json.loads(tree_host.config.read_text("utf-8-sig"))
     assert (said["runtimes"]["nvidia"], said["default-runtime"], said["features"]["cdi"]) == (
         {"path": Handler.binary},
         "nvidia",
         True,
     )
-    assert node.plan(default=True).changes == ()
-    given = node.apply(node.plan("absent"))
-    assert (given["error"], node.files()) == (None, was)
-    assert node.plan("absent").changes == ()
+    assert tree_host.plan(default=True).changes == ()
+    given = tree_host.apply(tree_host.plan("absent"))
+    assert (given["error"], tree_host.files()) == (None, was)
+    assert tree_host.plan("absent").changes == ()
 
 
 def test_what_docker_refuses_is_known_before_anything_is_touched(tmp_path: Path) -> None:
-    node = Node(tmp_path, {"handlers": (Handler(options={"runtimeArgs": "not a list"}),)})
-    node.write(b"{}")
-    was = node.files()
+    tree_host = TreeHost(tmp_path, {"handlers": (Handler(options={"runtimeArgs": "not a list"}),)})
+    tree_host.write(b"{}")
+    was = tree_host.files()
     for check in (True, False):
-        result = node.apply(node.plan(), check=check)
+        result = tree_host.apply(tree_host.plan(), check=check)
         assert result["error"]["phase"] == "validate"
         assert (
             "a value in the JSON is a string, but another type is expected"
             in results.describe_answer_trouble(result)
         )
-        assert node.files() == was
+        assert tree_host.files() == was
 
 
 REFUSED = (
@@ -253,11 +253,11 @@ REFUSED = (
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_docker_and_the_planner_refuse_the_same(tmp_path: Path, text: str) -> None:
-    node = Node(tmp_path)
-    node.write(text.encode())
-    assert refusal(node.config)
-    with pytest.raises(PlanError, match=str(node.config)):
-        node.plan()
+    tree_host = TreeHost(tmp_path)
+    tree_host.write(text.encode())
+    assert refusal(tree_host.config)
+    with pytest.raises(PlanError, match=str(tree_host.config)):
+        tree_host.plan()
 
 
 # ---------------------------------------------------------------- whatever the file looks like
@@ -305,10 +305,10 @@ def test_docker_reads_ours_and_no_other_byte_differs(
 ) -> None:
     """(a), (b), (d) by the planner; Docker itself reads every tenth."""
     with tempfile.TemporaryDirectory() as place:
-        node = Node(Path(place))
+        tree_host = TreeHost(Path(place))
         text = jsontexts.written(tree, style)
-        node.write(text.encode())
-        plan = node.plan(default=default)
+        tree_host.write(text.encode())
+        plan = tree_host.plan(default=default)
         before = json.loads(text.removeprefix(jsontexts.BYTE_ORDER_MARK))
         wanted = {"runtimes": {"nvidia": {"path": Handler.binary}}, "features": {"cdi": True}}
         wanted = {**wanted, "default-runtime": "nvidia"} if default else wanted
@@ -317,8 +317,8 @@ def test_docker_reads_ours_and_no_other_byte_differs(
         assert json.loads(
             after.removeprefix(jsontexts.BYTE_ORDER_MARK)
         ) == json_text.apply_json_keys(before, wanted)
-        node.write(after.encode())
-        assert node.plan(default=default).changes == ()
+        tree_host.write(after.encode())
+        assert tree_host.plan(default=default).changes == ()
         gone = [
             line[2:]
             for line in difflib.ndiff(text.split("\n"), after.split("\n"))
@@ -334,7 +334,7 @@ def test_docker_reads_ours_and_no_other_byte_differs(
             ] == []
         if sum(text.encode()) % 10 == 0:
             event("read by Docker")
-            assert refusal(node.config) == ""
+            assert refusal(tree_host.config) == ""
 
 
 @thorough(15)
@@ -346,17 +346,17 @@ def test_the_executor_predicts_it_and_give_back_the_same_bytes(
     validator.
     """
     with tempfile.TemporaryDirectory() as place:
-        node = Node(Path(place))
+        tree_host = TreeHost(Path(place))
         if there:
-            node.write(jsontexts.written(tree, style).encode())
-        was = node.files()
-        plan = node.plan()
-        predicted = node.apply(plan, check=True)
-        assert (predicted["error"], node.files()) == (None, was)
-        done = node.apply(plan)
+            tree_host.write(jsontexts.written(tree, style).encode())
+        was = tree_host.files()
+        plan = tree_host.plan()
+        predicted = tree_host.apply(plan, check=True)
+        assert (predicted["error"], tree_host.files()) == (None, was)
+        done = tree_host.apply(plan)
         assert [predicted[key] for key in ("changed", "written", "removed")] == [
             done[key] for key in ("changed", "written", "removed")
         ]
-        assert node.plan().changes == ()
-        node.apply(node.plan("absent"))
-        assert node.files() == was
+        assert tree_host.plan().changes == ()
+        tree_host.apply(tree_host.plan("absent"))
+        assert tree_host.files() == was

@@ -20,7 +20,7 @@ from tests.integration.nvidia_ctk_trees import (
     CDI,
     DEFAULT,
     DROP_IN,
-    Node,
+    TreeHost,
     ctk,
     effective,
     files,
@@ -68,22 +68,22 @@ def test_a_drop_in_of_1_20_goes_and_all_is_as_on_a_host_that_it_never_was_on(
     theirs = tree.config.parent / DROP_IN
     theirs.chmod(0o640)
     was = files(tree)
-    node, plain = Node(tree), Node(untouched)
-    plan = node.plan("present")
+    tree_host, plain = TreeHost(tree), TreeHost(untouched)
+    plan = tree_host.plan("present")
     assert [(left.tool, left.path, left.exact, left.fate) for left in plan.leftovers] == [
         ("nvidia-ctk", str(theirs), True, "adopted")
     ]
     assert not re.search("hunter2|u:p@", repr(plan))
-    node.apply(plan)
+    tree_host.apply(plan)
     plain.apply(plain.plan("present"))
     assert not theirs.exists()
     assert effective(tree, "gpu") == effective(untouched)
     assert ("gpu" in cri_of(effective(tree))["containerd"]["runtimes"]) == any(
         "=gpu" in flag for flag in flags
     )
-    again = node.plan("present")
+    again = tree_host.plan("present")
     assert (again.differences, again.leftovers) == ((), ())
-    node.apply(node.plan("absent"))
+    tree_host.apply(tree_host.plan("absent"))
     assert files(tree) == was
 
 
@@ -98,13 +98,13 @@ def test_a_whole_document_that_nobody_imports_has_no_effect_and_stays(
     ctk(tree, "1.20", DEFAULT)
     theirs = tree.config.parent / DROP_IN
     text = theirs.read_text()
-    node = Node(tree)
-    plan = node.plan("present")
+    tree_host = TreeHost(tree)
+    plan = tree_host.plan("present")
     assert [(left.path, left.fate) for left in plan.leftovers] == [(str(theirs), "kept")]
     assert "no effect" in plan.leftovers[0].why
-    node.apply(plan)
+    tree_host.apply(plan)
     assert theirs.read_text() == text
-    assert node.plan("present").empty
+    assert tree_host.plan("present").empty
 
 
 # The same, of which 1.17 makes the main file. What 2.3 and newer print imports
@@ -124,14 +124,14 @@ def test_edits_in_place_of_1_17_stay_and_the_handler_is_ours(
     )
     ctk(tree, "1.17", *flags)
     was = files(tree)
-    node, plain = Node(tree), Node(untouched)
-    node.apply(node.plan("present"))
+    tree_host, plain = TreeHost(tree), TreeHost(untouched)
+    tree_host.apply(tree_host.plan("present"))
     plain.apply(plain.plan("present"))
     now, there = (cri_of(effective(it))["containerd"] for it in (tree, untouched))
     assert said(now["runtimes"]["nvidia"]) == said(there["runtimes"]["nvidia"])
     assert now["default_runtime_name"] == there["default_runtime_name"] == "nvidia"
-    assert node.plan("present").empty
-    node.apply(node.plan("absent"))
+    assert tree_host.plan("present").empty
+    tree_host.apply(tree_host.plan("absent"))
     assert files(tree) == was
 
 
@@ -153,19 +153,19 @@ def test_a_drop_in_of_1_20_goes_beside_a_handler_that_1_17_edited_in_and_a_perso
         each.config.write_text(text)
     ctk(tree, "1.20", DEFAULT)
     was = files(tree)
-    node, plain = Node(tree), Node(without)
-    plan = node.plan("present")
+    tree_host, plain = TreeHost(tree), TreeHost(without)
+    plan = tree_host.plan("present")
     theirs = tree.config.parent / DROP_IN
     assert (str(theirs), "adopted") in [(left.path, left.fate) for left in plan.leftovers], (
         plan.leftovers
     )
-    node.apply(plan)
+    tree_host.apply(plan)
     plain.apply(plain.plan("present"))
     assert effective(tree) == effective(without)
     assert (
         cri_of(effective(tree))["containerd"]["runtimes"]["nvidia"]["base_runtime_spec"]
         == "/etc/containerd/cri-base.json"
     )
-    assert node.plan("present").empty
-    node.apply(node.plan("absent"))
+    assert tree_host.plan("present").empty
+    tree_host.apply(tree_host.plan("absent"))
     assert files(tree) == was

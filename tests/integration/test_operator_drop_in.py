@@ -44,7 +44,7 @@ CASES = [
 ]
 
 
-class Node(nvidia_ctk_trees.Node):
+class TreeHost(nvidia_ctk_trees.TreeHost):
     """With what the module of one engine asks first, beside the engine's own."""
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
@@ -84,16 +84,16 @@ def test_once_it_is_gone_all_is_as_on_a_host_that_it_never_was_on(
     theirs = operator(tree, *flags)
     assert set(MODES) <= set(cri_of(effective(tree))["containerd"]["runtimes"])
     was = files(tree)
-    node, plain = Node(tree), Node(untouched)
-    plan = node.plan("present")
+    tree_host, plain = TreeHost(tree), TreeHost(untouched)
+    plan = tree_host.plan("present")
     assert [(left.tool, left.path, left.exact, left.fate) for left in plan.leftovers] == [
         ("gpu-operator", str(theirs), True, "adopted")
     ]
-    node.apply(plan)
+    tree_host.apply(plan)
     plain.apply(plain.plan("present"))
     assert not theirs.exists()
     assert effective(tree) == effective(untouched)
-    again = node.plan("present")
+    again = tree_host.plan("present")
     assert (again.differences, again.leftovers) == ((), ())
-    node.apply(node.plan("absent"))
+    tree_host.apply(tree_host.plan("absent"))
     assert files(tree) == was

@@ -40,7 +40,7 @@ def fleet(boot: Any) -> Fleet:
     return found
 
 
-def node(fleet: Fleet, **options: Any) -> Run:
+def run_host(fleet: Fleet, **options: Any) -> Run:
     run = fleet.task("host", [HOST], options)
     assert run.failed == {}, run.words
     return run
@@ -49,9 +49,9 @@ def node(fleet: Fleet, **options: Any) -> Run:
 def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
     assert fleet.shell(HOST, SPECS).split() == [THEIRS]
     before = fleet.tree(HOST)
-    assert node(fleet).of("host")[HOST]["decision"]["cdi_owner"] == "toolkit"
+    assert run_host(fleet).of("host")[HOST]["decision"]["cdi_owner"] == "toolkit"
     assert fleet.shell(HOST, SPECS).split() == [THEIRS]
-    assert node(fleet).changed == {}
+    assert run_host(fleet).changed == {}
 
     # nvidia-ctk records the number of nvidia-uvm, which a boot may change: theirs is judged as
     # well, and made again by their own unit.
@@ -62,8 +62,10 @@ def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
         reason["code"] for verdict in stale["freshness"] for reason in verdict["reasons"]
     ]
     assert "500:0" in stale["row"]["why"]
-    assert "systemctl start nvidia-cdi-refresh.service" in node(fleet).of("host")[HOST]["actions"]
-    fresh = node(fleet)
+    assert (
+        "systemctl start nvidia-cdi-refresh.service" in run_host(fleet).of("host")[HOST]["actions"]
+    )
+    fresh = run_host(fleet)
     assert (fresh.changed, [v["state"] for v in fresh.of("host")[HOST]["freshness"]]) == (
         {},
         ["fresh"],
@@ -74,18 +76,18 @@ def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
         "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 511 0; systemctl start nvidia-cdi-refresh.service",
     )
 
-    node(fleet, cdi_owner="collection")
+    run_host(fleet, cdi_owner="collection")
     assert fleet.shell(HOST, SPECS).split() == [OURS]
-    assert node(fleet, cdi_owner="collection").changed == {}
+    assert run_host(fleet, cdi_owner="collection").changed == {}
     fleet.lab.kill(HOST)
     fleet.lab.boot(HOST)
     # The udev rule of toolkit 1.20.1 starts even a disabled service when the driver's module is
     # loaded.
     assert "masked" in fleet.shell(HOST, "systemctl start nvidia-cdi-refresh.service 2>&1 || true")
     assert fleet.shell(HOST, SPECS).split() == [OURS]
-    assert node(fleet).changed == {}  # `auto` stays with what is
+    assert run_host(fleet).changed == {}  # `auto` stays with what is
 
-    node(fleet, state="absent")
+    run_host(fleet, state="absent")
     after = fleet.tree(HOST)
     assert {p: e for p, e in after.items() if "/cdi" not in p} == {
         p: e for p, e in before.items() if "/cdi" not in p
@@ -123,7 +125,7 @@ def test_what_nvidia_ctk_left_is_taken_over_by_one_run_and_given_back(fleet: Fle
         "plan", [HOST], variables={f"gpufleet_{name}": value for name, value in OWN.items()}
     )
     assert f"{HOST}: {DROP_INS}/99-nvidia.toml, by nvidia-ctk: will be taken over" in planned.words
-    done = node(fleet, **OWN).of("host")[HOST]
+    done = run_host(fleet, **OWN).of("host")[HOST]
     assert {(left["tool"], left["path"], left["fate"]) for left in done["leftovers"]} == {
         ("nvidia-ctk", f"{DROP_INS}/99-nvidia.toml", "adopted"),
         ("nvidia-ctk", "/etc/cdi/gpus.yaml", "adopted"),
@@ -143,10 +145,10 @@ def test_what_nvidia_ctk_left_is_taken_over_by_one_run_and_given_back(fleet: Fle
         fleet.shell(HOST, f"kill -0 {sleeps.strip()} && echo lives"),
     ) == (sleeps, "lives\n")
     assert containers.start(fleet.lab, HOST, ["nvidia.com/gpu=0"]).refused == ""
-    again = node(fleet, **OWN)
+    again = run_host(fleet, **OWN)
     second = again.of("host")[HOST]
     assert (second["differences"], again.changed, second["leftovers"]) == ([], {}, [])
-    assert node(fleet, state="absent").of("host")[HOST]["restarted"] == ["crio.service"]
+    assert run_host(fleet, state="absent").of("host")[HOST]["restarted"] == ["crio.service"]
     assert differing(before, fleet.tree(HOST)) == {}
     fleet.shell(
         HOST,

@@ -175,21 +175,21 @@ def test_the_executor_predicts_it_and_give_back_the_same_bytes(release: str) -> 
             host.write({"config.toml": configs.written(tree, style)})
             try:
                 trees.dump(release, host.config)
-                node = trees.Node(host)
-                plan = node.plan("present")
+                tree_host = trees.TreeHost(host)
+                plan = tree_host.plan("present")
             except (AssertionError, PlanError):
                 return
             was = without_journal(host)
-            predicted = node.apply(plan, check=True)
+            predicted = tree_host.apply(plan, check=True)
             assert without_journal(host) == was
-            done = node.apply(plan)
+            done = tree_host.apply(plan)
             assert (predicted["changed"], predicted["written"], predicted["removed"]) == (
                 done["changed"],
                 done["written"],
                 done["removed"],
             )
-            assert node.plan("present").empty
-            node.apply(node.plan("absent"))
+            assert tree_host.plan("present").empty
+            tree_host.apply(tree_host.plan("absent"))
             assert without_journal(host) == was
 
     holds()

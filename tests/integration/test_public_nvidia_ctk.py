@@ -47,7 +47,7 @@ def configured(home: bare_trees.Tree, tool: str, *flags: str) -> None:
 
 
 def settled(home: bare_trees.Tree, row: Public, release: str) -> dict[str, Any]:
-    """What is in force once `node` was there."""
+    """What is in force once the host was changed."""
     result = run(home, "host", row, release)
     assert not result["failed"], result["msg"]
     assert not run(home, "host", row, release)["changed"]

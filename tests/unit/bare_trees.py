@@ -67,7 +67,7 @@ SINGLE: dict[str, tuple[host_look.Questions, host_look.Planner]] = {
     ),
 }
 # A host without a GPU that is prepared for one, whose packages are someone else's affair.
-NODE: dict[str, Any] = {"no_gpu": "prepare", "packages": "ignore"}
+PREPARED: dict[str, Any] = {"no_gpu": "prepare", "packages": "ignore"}
 State = dict[str, tuple[bytes | None, int, int, int]]
 
 
@@ -120,9 +120,9 @@ class Tree:
 
     # ---------------------------------------------------------------- tasks
 
-    def node(self, **options: Any) -> dict[str, Any]:
+    def run_host(self, **options: Any) -> dict[str, Any]:
         return self.task(
-            Policy(root=str(self.root), **{**NODE, **options}),
+            Policy(root=str(self.root), **{**PREPARED, **options}),
             seen_host.list_host_questions,
             host.plan_host_module,
         )

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.unit import gpus, running_hosts
-from tests.unit.running_host import Host, Node
+from tests.unit.running_host import Host, HostProcess
 from tests.unit.running_hosts import ENGINES, build
 
 Options = Mapping[str, Any]
@@ -48,14 +48,16 @@ USUAL = Hardware()
 
 
 @contextlib.contextmanager
-def running(node: Node, engine: str = "containerd, GPU", there: Hardware = USUAL) -> Iterator[Host]:
+def running(
+    process: HostProcess, engine: str = "containerd, GPU", there: Hardware = USUAL
+) -> Iterator[Host]:
     """A host whose two GPUs processes may share by MPS: with NVIDIA's programs, and no kubelet."""
     with pytest.MonkeyPatch.context() as patch:
         two = types.SimpleNamespace(
             host=lambda _count: there.of(gpus.host(2)), nvml=lambda _count: there.of(gpus.nvml(2))
         )
         patch.setattr(running_hosts, "gpus", two)
-        host = build(node, ENGINES[engine], 0o644)
+        host = build(process, ENGINES[engine], 0o644)
     rows = [f"{at}, {there.uuids[at]}, 0000{there.buses[at]}, Default, Disabled\n" for at in (0, 1)]
     host.program("nvidia-smi --query-gpu=index,uuid,pci.bus_id", "".join(rows))
     host.program(

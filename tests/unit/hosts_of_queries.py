@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    host as planner_node,
+    host as planner_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 
@@ -39,7 +39,7 @@ ERRORS = {
 
 
 @dc.dataclass(frozen=True)
-class Node:
+class QueriedHost:
     """A host that answers whatever it is asked, as the program there does."""
 
     files: Mapping[str, Any]
@@ -117,10 +117,10 @@ ROOT2 = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
 RUNC = {"runc": {"runtimeType": "io.containerd.runc.v2", "options": {}}}
 
 
-def containerd(version: str, root: str, **config: Any) -> Node:
+def containerd(version: str, root: str, **config: Any) -> QueriedHost:
     socket = "/run/containerd/containerd.sock"
     info = {"containerd": {"defaultRuntimeName": "runc", "runtimes": RUNC}, **config}
-    return Node(
+    return QueriedHost(
         files={**BASE, "/etc/containerd/config.toml": root, "/usr/bin/containerd": ""},
         processes=(process("/usr/bin/containerd", "containerd.service", 7),),
         units={"containerd.service": unit(7)},
@@ -155,14 +155,14 @@ DOCKER_INFO = {
     "Runtimes": {"runc": {"path": "runc"}},
     "CDISpecDirs": [],
 }
-NODES = {
+QUERIED_HOSTS = {
     "containerd 1.7": containerd(
         "1.7.24", ROOT1, enableCDI=False, cdiSpecDirs=["/etc/cdi", "/var/run/cdi"]
     ),
     "containerd 2.1": containerd(
         "2.1.4", ROOT2, enableCDI=True, cdiSpecDirs=["/etc/cdi", "/var/run/cdi"]
     ),
-    "CRI-O": Node(
+    "CRI-O": QueriedHost(
         files={
             **BASE,
             "/etc/crio/crio.conf.d/10-crio.conf": CRIO_CONFIG,
@@ -184,7 +184,7 @@ NODES = {
         },
         http={"/config": {"status": 200, "content": CRIO_CONFIG}},
     ),
-    "Docker": Node(
+    "Docker": QueriedHost(
         files={**BASE, "/usr/bin/dockerd": "", "/etc/docker/daemon.json": "{}\n"},
         processes=(process("/usr/bin/dockerd", "docker.service", 10),),
         units={"docker.service": unit(10)},
@@ -207,7 +207,7 @@ class Came:
 
 
 def planned(
-    node: Node | OneBad,
+    host: QueriedHost | OneBad,
     broken: str = "",
     kind: str = "failed",
     os_id: str = "debian",
@@ -223,14 +223,14 @@ def planned(
         seen = seen.add_answers(
             {
                 "answers": {
-                    q["id"]: error if q["id"] == broken else node.answer(q) for q in questions
+                    q["id"]: error if q["id"] == broken else host.answer(q) for q in questions
                 }
             }
         )
         try:
             found = seen_host.see(policy, seen)
             return Came(
-                planner_node.plan_host(
+                planner_host.plan_host(
                     policy,
                     seen_host.read_host_facts(policy, seen, found, "probe"),
                     {"device_nodes": "", "cdi_guard": ""},
@@ -249,11 +249,11 @@ def planned(
 class OneBad:
     """The same host, where one of the files that a pattern matches cannot be looked at."""
 
-    node: Any
+    host: Any
     path: str
 
     def answer(self, q: Mapping[str, Any]) -> Any:
-        found = self.node.answer(q)
+        found = self.host.answer(q)
         if q["kind"] != "glob":
             return found
         bad = {"path": self.path, "error": {"kind": "failed", "message": "Input/output error"}}

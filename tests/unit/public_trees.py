@@ -50,7 +50,7 @@ def run(home: bare_trees.Tree, way: str, row: Public, release: str, **more: Any)
     return (
         home.single(row.engine, **options)
         if way == "single"
-        else home.node(engines=(row.engine,), **options)
+        else home.run_host(engines=(row.engine,), **options)
     )
 
 

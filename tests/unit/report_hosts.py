@@ -117,21 +117,21 @@ class RunningHost:
 
 
 @functools.cache
-def _node() -> running_host.Node:
+def _start_process() -> running_host.HostProcess:
     """Return the one process that answers for all reports, since it has to be started before any
     thread.
     """
-    return running_host.Node()
+    return running_host.HostProcess()
 
 
 def _running(report: Report, place: Path) -> Iterator[Host]:
-    node, wanted, seen = _node(), report.running, report.hardware
+    process, wanted, seen = _start_process(), report.running, report.hardware
     assert wanted
-    if node.refused:
-        raise Unplayable(node.refused)
+    if process.refused:
+        raise Unplayable(process.refused)
     told = running_hosts.STATUS.get(wanted.engine, running_hosts.INFO)
     spec = running_hosts.Spec(wanted.engine, {}, said=told, kubelet=list(wanted.kubelet))
-    host = running_hosts.build(node, spec, 0o644)
+    host = running_hosts.build(process, spec, 0o644)
     try:
         build(report, Tree(place))
         shutil.copytree(place, host.root, symlinks=True, dirs_exist_ok=True)

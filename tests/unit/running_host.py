@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host that runs, beneath a directory. The real node programs see it as their own root, by
+"""A host that runs, beneath a directory. The real host programs see it as their own root, by
 chroot, and whole actions work on it.
 
 Played are the kernel's word of processes (files in /proc), what programs print (a table of command
@@ -55,11 +55,11 @@ Out = str | Callable[[list[str]], str]
 Row = tuple[str, int, Out, str]
 
 
-# --- the node: a process of its own, whose root is the host's directory
+# --- a process of its own, whose root is the host's directory
 # --------------------------------------------------
 
 
-def node(pipe: Any) -> None:
+def answer_as_host(pipe: Any) -> None:
     """Answer requests in the directory that comes with each, until there are no more."""
     try:
         if os.geteuid() != 0:
@@ -167,13 +167,13 @@ class Played:
         raise host_files.HostError("not-found", f"{argv[0]}: there is no such program")
 
 
-class Node:
+class HostProcess:
     """A process that answers, started before any thread of this one."""
 
     def __init__(self) -> None:
         context = mp.get_context("fork")
         self.pipe, end = context.Pipe()
-        self.process = context.Process(target=node, args=(end,), daemon=True)
+        self.process = context.Process(target=answer_as_host, args=(end,), daemon=True)
         self.process.start()
         self.refused: str = self.pipe.recv().get("refused", "")
 
@@ -192,12 +192,12 @@ class Node:
         self.process.join(10)
 
 
-def nodes() -> Iterator[Node]:
+def start_process() -> Iterator[HostProcess]:
     """Yield one process that answers for all tests of a file, for a fixture.
 
     Skip the tests if it may have no root of its own.
     """
-    made = Node()
+    made = HostProcess()
     if made.refused:
         pytest.skip(f"no process may have a root of its own here: {made.refused}")
     yield made
@@ -211,8 +211,8 @@ def nodes() -> Iterator[Node]:
 class Host:
     """A host's directory, its processes, sockets and programs."""
 
-    def __init__(self, node_: Node) -> None:
-        self.node = node_
+    def __init__(self, process: HostProcess) -> None:
+        self.answers = process
         # a socket's path has to be short
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="gf", dir="/tmp"))
         self.root.chmod(0o755)
@@ -329,7 +329,7 @@ class Host:
 
     def _by_stdin(self, _line: str, in_data: bytes) -> dict[str, Any]:
         job = wire.job(in_data)
-        answer = self.node.ask(self.root, job["main"], job["request"], self.known, self.devices)
+        answer = self.answers.ask(self.root, job["main"], job["request"], self.known, self.devices)
         self.wire += [job["request"], answer]
         return {"rc": 0, "stdout": f"\n{job['marker']}{transport.pack(answer)}\n", "stderr": ""}
 
@@ -338,7 +338,7 @@ class Host:
     ) -> dict[str, Any]:
         program = module_args.get("program") or module_name.rpartition(".")[2]
         request = transport.unpack_answer(module_args["request"])
-        answer = self.node.ask(
+        answer = self.answers.ask(
             self.root, transport.MAIN.get(program, program), request, self.known, self.devices
         )
         self.wire += [request, answer]

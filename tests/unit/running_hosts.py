@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tests.unit import drivers, gpus
-from tests.unit.running_host import Host, Node, pods_message, status_message, version_message
+from tests.unit.running_host import Host, HostProcess, pods_message, status_message, version_message
 
 V2 = 'plugins."io.containerd.grpc.v1.cri"'
 SOCKETS = {
@@ -246,9 +246,9 @@ ENGINES: Mapping[str, Spec] = {
 }  # fmt: skip
 
 
-def build(node: Node, spec: Spec, mode: int) -> Host:
+def build(process: HostProcess, spec: Spec, mode: int) -> Host:
     """Build the host. mode: of all its configurations."""
-    host = Host(node)
+    host = Host(process)
     name, version = PACKAGES[spec.engine]
     me = os.getpid()  # who answers at the sockets
     host.write("/etc/os-release", 'ID=debian\nVERSION_ID="12"\n')

@@ -55,7 +55,7 @@ def converged(tmp_path: pathlib.Path, name: str) -> tuple[Tree, dict[str, Any]]:
     engine, version, files, _place = ENGINES[name]
     made = tree(tmp_path, files)
     before = made.state()
-    done = made.node(engines=(engine,), engine_version=version)
+    done = made.run_host(engines=(engine,), engine_version=version)
     assert done["failed"] is False
     assert made.state() != before
     return made, before

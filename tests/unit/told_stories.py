@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
     fleet_hosts,
 )
 
-from tests.unit.running_host import Node
+from tests.unit.running_host import HostProcess
 from tests.unit.running_hosts import Spec, build
 
 BASE = {"no_gpu": "prepare", "packages": "ignore"}
@@ -46,8 +46,8 @@ PACKED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 class Run:
     """A story on one host, and all that it has shown to anybody."""
 
-    def __init__(self, node: Node, spec: Spec, story: str, mode: int, way: str) -> None:
-        host = build(node, spec, mode)
+    def __init__(self, process: HostProcess, spec: Spec, story: str, mode: int, way: str) -> None:
+        host = build(process, spec, mode)
         try:
             steps = [
                 (module.replace("ENGINE", spec.engine), check, options)

@@ -36,15 +36,15 @@ OPTIONS = {"no_gpu": "prepare", "packages": "ignore"}
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[running_host.Node]:
-    yield from running_host.nodes()
+def process() -> Iterator[running_host.HostProcess]:
+    yield from running_host.start_process()
 
 
-def recorded(node: running_host.Node) -> dict[str, Any]:
+def recorded(process: running_host.HostProcess) -> dict[str, Any]:
     """Give what a real look and a real transaction answer on a host of each kind."""
     found = {}
     for kind in KINDS:
-        host = running_hosts.build(node, running_hosts.ENGINES[kind], 0o644)
+        host = running_hosts.build(process, running_hosts.ENGINES[kind], 0o644)
         try:
             assert "failed" not in host.task("host_info", **OPTIONS)
             assert host.task("host", **OPTIONS)["changed"] is True
@@ -146,8 +146,8 @@ def tasks(way: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_no_answer_of_a_host_is_rendered(node: running_host.Node, tmp_path: Path) -> None:
-    written(tmp_path / "answers.json", json.dumps(recorded(node)))
+def test_no_answer_of_a_host_is_rendered(process: running_host.HostProcess, tmp_path: Path) -> None:
+    written(tmp_path / "answers.json", json.dumps(recorded(process)))
     python = written(
         tmp_path / "python",
         f'#!/bin/sh\nexec {sys.executable} -I -S {hostile_python.__file__} "$@"\n',

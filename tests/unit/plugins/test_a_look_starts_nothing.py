@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.unit import running_host
-from tests.unit.running_host import Node
+from tests.unit.running_host import HostProcess
 from tests.unit.running_hosts import ENGINES, build
 
 USUAL: dict[str, Any] = {"no_gpu": "prepare", "packages": "ignore"}
@@ -24,8 +24,8 @@ PLACES = {"config_path": "/etc/docker/daemon.json", "socket": SOCKET, "service":
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    yield from running_host.nodes()
+def process() -> Iterator[HostProcess]:
+    yield from running_host.start_process()
 
 
 @pytest.mark.parametrize("module", ["host", "docker_runtime"])
@@ -33,9 +33,9 @@ def node() -> Iterator[Node]:
 @pytest.mark.parametrize("state", ["present", "absent"])
 @pytest.mark.parametrize("runs", [True, False], ids=["runs", "stopped"])
 def test_nobody_connects_to_the_socket_of_a_docker_that_does_not_run(
-    node: Node, module: str, given: dict[str, Any], state: str, *, runs: bool
+    process: HostProcess, module: str, given: dict[str, Any], state: str, *, runs: bool
 ) -> None:
-    host = build(node, ENGINES["docker"].copy(), 0o644)
+    host = build(process, ENGINES["docker"].copy(), 0o644)
     connected: list[str] = []
     host.api(SOCKET, connected.append)
     if not runs:

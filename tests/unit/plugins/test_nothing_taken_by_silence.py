@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import host as action_node
+from ansible_collections.gpufleet.nvidia.plugins.action import host as action_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import host_look
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 )
 
 from tests.unit import faults, running_host
-from tests.unit.running_host import Host, Node
+from tests.unit.running_host import Host, HostProcess
 from tests.unit.running_hosts import ENGINES, PROGRAMS, SOCKETS, Spec, build
 
 USUAL: Mapping[str, Any] = {"no_gpu": "prepare", "packages": "ignore"}
@@ -53,8 +53,8 @@ HOSTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    yield from running_host.nodes()
+def process() -> Iterator[HostProcess]:
+    yield from running_host.start_process()
 
 
 @dc.dataclass
@@ -70,7 +70,7 @@ class Converged:
         answers = {qid: fault(qid, answer) for qid, answer in self.seen.answers.items()}
         for _look in range(9):
             try:
-                return action_node.plan_host_module(
+                return action_host.plan_host_module(
                     self.policy, Observation(self.seen.host, answers)
                 ).plan
             except NeedMore as more:
@@ -95,7 +95,7 @@ def look(
 ) -> tuple[Mapping[str, Any], dict[str, faults.Answer]]:
     """What the host says of itself, and the answers by their questions' ids."""
     together = [host_look.add_probe_source(q) for q in queries.merge_questions(questions)]
-    answer = host.node.ask(
+    answer = host.answers.ask(
         host.root,
         "observe",
         {"schema": 1, "root": "/", **queries.pack_questions(together)},
@@ -111,7 +111,7 @@ def whole(host: Host, policy: Policy) -> Observation:
     seen = Observation(*look(host, seen_host.list_host_questions(policy)))
     while True:
         try:
-            action_node.plan_host_module(policy, seen)
+            action_host.plan_host_module(policy, seen)
         except NeedMore as more:
             seen = seen.add_answers({"answers": look(host, more.questions)[1]})
         else:
@@ -119,11 +119,11 @@ def whole(host: Host, policy: Policy) -> Observation:
 
 
 @functools.cache
-def converged(node: Node, name: str) -> Converged:
+def converged(process: HostProcess, name: str) -> Converged:
     engine, said, options = HOSTS[name]
     spec: Spec = ENGINES[engine].copy()
     spec.devices, spec.said = True, {**spec.said, **said}
-    host = build(node, spec, 0o644)
+    host = build(process, spec, 0o644)
     host.write("/usr/bin/nvidia-container-runtime-hook", "x", 0o755)
     result = host.task("host", **USUAL, **options)
     assert "failed" not in result, result
@@ -138,8 +138,8 @@ def closing() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", HOSTS)
-def test_no_single_fault_takes_anything_away(node: Node, name: str) -> None:
-    host = converged(node, name)
+def test_no_single_fault_takes_anything_away(process: HostProcess, name: str) -> None:
+    host = converged(process, name)
     assert faults.taken(host.plan(lambda _qid, answer: answer)) == []
     bad, counted = {}, {"refused": 0, "planned": 0}
     for said, fault in [
@@ -159,9 +159,9 @@ def test_no_single_fault_takes_anything_away(node: Node, name: str) -> None:
 )
 @pytest.mark.parametrize("name", HOSTS)
 def test_a_stopped_engine_is_refused_by_that_cause(
-    node: Node, name: str, state: Mapping[str, str]
+    process: HostProcess, name: str, state: Mapping[str, str]
 ) -> None:
-    host = converged(node, name)
+    host = converged(process, name)
     engine = HOSTS[name][0].partition(",")[0]
     with pytest.raises(PlanError, match="is installed but not running"):
         host.plan(faults.stopped(PROGRAMS[engine], SOCKETS[engine], f"{engine}.service", state))
@@ -227,8 +227,8 @@ def causes(plan: Plan) -> set[str]:
     }
 
 
-def test_a_stopped_docker_does_not_stop_the_other_engine(node: Node) -> None:
-    plan = converged(node, "containerd, no kubelet").plan(beside)
+def test_a_stopped_docker_does_not_stop_the_other_engine(process: HostProcess) -> None:
+    plan = converged(process, "containerd, no kubelet").plan(beside)
     assert faults.taken(plan) == []
     assert {c["path"] for c in plan.changes} == {
         "/var/lib/gpufleet/decision.json",
@@ -238,16 +238,16 @@ def test_a_stopped_docker_does_not_stop_the_other_engine(node: Node) -> None:
     assert [advice for advice in plan.advice if advice.startswith(said)]
 
 
-def test_what_a_stopped_docker_needs_stays(node: Node) -> None:
+def test_what_a_stopped_docker_needs_stays(process: HostProcess) -> None:
     with pytest.raises(
         PlanError,
         match=r"Docker is installed but not running.*list the other engines in gpufleet_engines",
     ):
-        converged(node, "containerd, no kubelet").plan(both)
+        converged(process, "containerd, no kubelet").plan(both)
 
 
-def test_what_nobody_needs_any_more_goes_by_its_cause(node: Node) -> None:
-    host = converged(node, "containerd, no kubelet")
+def test_what_nobody_needs_any_more_goes_by_its_cause(process: HostProcess) -> None:
+    host = converged(process, "containerd, no kubelet")
     assert causes(host.plan(served)) == {"uninstalled"}
     others = dc.replace(host, policy=dc.replace(host.policy, engines=("containerd",)))
     assert causes(others.plan(both)) == {"policy"}

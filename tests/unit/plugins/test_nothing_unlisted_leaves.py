@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import count_examples
-from tests.unit.running_host import Node, nodes
+from tests.unit.running_host import HostProcess, start_process
 from tests.unit.running_hosts import ENGINES
 from tests.unit.told_stories import STORIES, Run
 from tests.unit.unlisted_places import places
@@ -44,8 +44,8 @@ secrets = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    yield from nodes()
+def process() -> Iterator[HostProcess]:
+    yield from start_process()
 
 
 def forms(secret: str) -> set[str]:
@@ -64,17 +64,17 @@ def forms(secret: str) -> set[str]:
 
 @functools.cache
 def without(
-    node: Node, name: str, story: str, mode: int, way: str, said: tuple[str, str, str]
+    process: HostProcess, name: str, story: str, mode: int, way: str, said: tuple[str, str, str]
 ) -> list[Any]:
     """said: how the host fails, and what it says then, which a known cause may be."""
     spec = ENGINES[name].copy()
     spec.fails, spec.log, spec.words = said
-    return Run(node, spec, story, mode, way).told
+    return Run(process, spec, story, mode, way).told
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_secret_at_no_listed_place(
-    node: Node, name: str, monkeypatch: pytest.MonkeyPatch
+    process: HostProcess, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if ENGINES[name].devices and os.geteuid() != 0:
         pytest.skip("only root may make device nodes")
@@ -111,7 +111,7 @@ def test_a_secret_at_no_listed_place(
             return choices[drawn[-1]]
 
         places(spec)[place](spec, secret, draw)
-        run = Run(node, spec, story, mode, way)
+        run = Run(process, spec, story, mode, way)
         shown = (run.shown + "\n".join(printed)).lower()
         assert [form for form in forms(secret) if form in shown] == []
         digests = [
@@ -131,10 +131,10 @@ def test_a_secret_at_no_listed_place(
         if place.startswith("odd"):  # that a value is there is told, and no more of it
             again, other = iter(drawn), ENGINES[name].copy()
             places(other)[place](other, "o" * len(secret), lambda choices: choices[next(again)])
-            wanted = Run(node, other, story, mode, way).told
+            wanted = Run(process, other, story, mode, way).told
         else:
             said = (spec.fails, spec.log.replace(secret, "x"), spec.words.replace(secret, "x"))
-            wanted = without(node, name, story, mode, way, said)
+            wanted = without(process, name, story, mode, way, said)
         assert run.told == wanted
 
     holds()

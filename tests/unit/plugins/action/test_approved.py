@@ -29,15 +29,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
 
 from tests.unit import gpus, repository_keys, running_host
 from tests.unit.bound_hosts import mps, running
-from tests.unit.running_host import Host, Node, nodes
+from tests.unit.running_host import Host, HostProcess, start_process
 
 PHASE = "approval: "
 SETTINGS = "/etc/gpufleet/mps.json"
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    yield from nodes()
+def process() -> Iterator[HostProcess]:
+    yield from start_process()
 
 
 def look(host: Host, **options: Any) -> str:
@@ -61,8 +61,8 @@ def sent(host: Host) -> list[Any]:
     ]
 
 
-def test_what_was_approved_is_done(node: Node) -> None:
-    with running(node) as host:
+def test_what_was_approved_is_done(process: HostProcess) -> None:
+    with running(process) as host:
         digest = look(host)
         result = converge(host, digest)
         assert not result.get("failed"), result
@@ -85,9 +85,9 @@ VARIABLES = [
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize(("before", "after"), VARIABLES)
 def test_variables_that_changed_after_the_approval_are_not_carried_out(
-    node: Node, before: dict[str, Any], after: dict[str, Any], check: bool
+    process: HostProcess, before: dict[str, Any], after: dict[str, Any], check: bool
 ) -> None:
-    with running(node) as host:
+    with running(process) as host:
         digest = look(host, **before)
         result = converge(host, digest, check=check, **after)
         assert result["failed"]
@@ -98,15 +98,15 @@ def test_variables_that_changed_after_the_approval_are_not_carried_out(
         assert not host.path(SETTINGS).exists()
 
 
-def test_a_host_that_had_nothing_to_do_gets_nothing(node: Node) -> None:
-    with running(node) as host:
+def test_a_host_that_had_nothing_to_do_gets_nothing(process: HostProcess) -> None:
+    with running(process) as host:
         result = converge(host, approved.NONE)
         assert result["msg"].startswith(f"{PHASE}nothing was approved")
         assert sent(host) == []
 
 
-def test_a_host_that_changed_after_the_approval_is_not_changed(node: Node) -> None:
-    with running(node) as host:
+def test_a_host_that_changed_after_the_approval_is_not_changed(process: HostProcess) -> None:
+    with running(process) as host:
         digest = look(host)
         host.put("/dev/nvidia2", gpus.node(195, 2))
         host.write(
@@ -131,10 +131,10 @@ CONFLICTS = [
 
 @pytest.mark.parametrize(("more", "same"), CONFLICTS)
 def test_after_a_conflict_the_new_plan_is_compared(
-    node: Node, more: str, same: bool, monkeypatch: pytest.MonkeyPatch
+    process: HostProcess, more: str, same: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exchange = transport.run_host_program
-    with running(node) as host:
+    with running(process) as host:
         digest = look(host)
 
         def moved(action: Any, program: str, *rest: Any) -> dict[str, Any]:
@@ -214,8 +214,10 @@ def without_packages(host: Host, install: Callable[[list[str]], str]) -> None:
 
 
 @pytest.mark.parametrize("engine", ["containerd, GPU", "containerd", "docker", "crio"])
-def test_what_follows_from_packages_is_part_of_the_approved_plan(node: Node, engine: str) -> None:
-    with running(node, engine) as host:
+def test_what_follows_from_packages_is_part_of_the_approved_plan(
+    process: HostProcess, engine: str
+) -> None:
+    with running(process, engine) as host:
         without_packages(host, installed)
         more: dict[str, Any] = {"packages": "present", "no_gpu": "prepare"}
         result = converge(host, look(host, **more), **more)
@@ -223,8 +225,8 @@ def test_what_follows_from_packages_is_part_of_the_approved_plan(node: Node, eng
         assert len(sent(host)) == 2
 
 
-def test_a_host_that_changes_between_the_stages_gets_the_first_alone(node: Node) -> None:
-    with running(node) as host:
+def test_a_host_that_changes_between_the_stages_gets_the_first_alone(process: HostProcess) -> None:
+    with running(process) as host:
         without_packages(host, with_another_gpu)
         result = converge(host, look(host, packages="present"), packages="present")
         assert result["failed"]
@@ -257,12 +259,12 @@ def probed(argv: list[str]) -> str:
 
 @pytest.mark.parametrize(("version", "known"), [("1.17.8-1", True), ("", False)])
 def test_a_repository_whose_release_the_plan_knows_brings_what_was_approved(
-    node: Node, version: str, known: bool
+    process: HostProcess, version: str, known: bool
 ) -> None:
     """Without one, the mirror has an older release than the plan reckons with, and another CDI spec
     would follow.
     """
-    with running(node) as host:
+    with running(process) as host:
         without_packages(host, installed)
         host.path("/etc/apt/sources.list.d/gpufleet-nvidia.sources").unlink()
         first: list[Any] = [
@@ -282,7 +284,7 @@ def test_a_repository_whose_release_the_plan_knows_brings_what_was_approved(
     [("5f0c1d2e3a4b5c6d", "older-change"), ("yes", "digest"), ("A" * 64, "digest")],
 )
 def test_what_is_no_digest_is_refused_before_a_host_is_looked_at(
-    node: Node, value: str, code: str
+    process: HostProcess, value: str, code: str
 ) -> None:
     with pytest.raises(PlanError, match=rf"\[approval.{code}\]$"):
         approved.parse_approval(value)

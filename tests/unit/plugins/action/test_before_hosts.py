@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 
 from tests.unit import running_host
-from tests.unit.running_host import Node
+from tests.unit.running_host import HostProcess
 from tests.unit.running_hosts import ENGINES, build
 
 OPTIONS = {"packages": "ignore", "no_gpu": "prepare"}
@@ -44,13 +44,13 @@ print(json.dumps(done))
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[Node]:
-    yield from running_host.nodes()
+def process() -> Iterator[HostProcess]:
+    yield from running_host.start_process()
 
 
-def looked_at(nodes: Node, engine: str, monkeypatch: pytest.MonkeyPatch) -> Observation:
+def looked_at(process: HostProcess, engine: str, monkeypatch: pytest.MonkeyPatch) -> Observation:
     """What the looks at a converged host find."""
-    host, planned = build(nodes, ENGINES[engine].copy(), 0o644), host_action.plan_host_module
+    host, planned = build(process, ENGINES[engine].copy(), 0o644), host_action.plan_host_module
     seen: list[Observation] = []
 
     def planner(policy: Policy, obs: Observation, **more: bool) -> base.Outcome:
@@ -68,9 +68,9 @@ def looked_at(nodes: Node, engine: str, monkeypatch: pytest.MonkeyPatch) -> Obse
 
 @pytest.mark.parametrize("engine", ["containerd", "docker"])
 def test_the_plan_of_a_converged_host_compiles_no_pattern_and_reads_no_file(
-    nodes: Node, engine: str, monkeypatch: pytest.MonkeyPatch
+    process: HostProcess, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = looked_at(nodes, engine, monkeypatch)
+    found = looked_at(process, engine, monkeypatch)
     seen = json.dumps({"host": found.host, "answers": found.answers})
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(

@@ -13,20 +13,20 @@ import pytest
 from ansible.errors import AnsibleActionSkip
 
 from tests.unit import running_host
-from tests.unit.running_host import Host, Node
+from tests.unit.running_host import Host, HostProcess
 
 TABLE = "| Diagnostic | Result |\n| Denylist | {} |\n"
 LINE = "dcgmi diag -r 1"
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    yield from running_host.nodes()
+def process() -> Iterator[HostProcess]:
+    yield from running_host.start_process()
 
 
 @pytest.fixture
-def host(node: Node) -> Iterator[Host]:
-    made = Host(node)
+def host(process: HostProcess) -> Iterator[Host]:
+    made = Host(process)
     yield made
     made.close()
 

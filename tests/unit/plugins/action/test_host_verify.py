@@ -43,7 +43,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
 from tests.unit import running_host
 from tests.unit.builders import obs
 from tests.unit.records import ONE_GPU, instance, record
-from tests.unit.running_host import Host, Node
+from tests.unit.running_host import Host, HostProcess
 from tests.unit.running_hosts import ENGINES, build
 
 CONTAINERD_16 = instance(version="1.6.20")
@@ -55,7 +55,7 @@ SYSTEMD = {"info": {"config": {"containerd": RUNTIMES}}}
 
 
 class Stage:
-    """An action whose look and whose node are played."""
+    """An action whose look and whose answers are played."""
 
     def __init__(
         self,
@@ -191,8 +191,8 @@ CONVERGE = {**PREPARE, "packages": "ignore"}
 
 
 @pytest.fixture(scope="module")
-def node_() -> Iterator[Node]:
-    yield from running_host.nodes()
+def process() -> Iterator[HostProcess]:
+    yield from running_host.start_process()
 
 
 def operations(
@@ -208,9 +208,9 @@ def operations(
 # in a look of its own.
 @pytest.mark.parametrize(("name", "looks"), [("containerd", 1), ("docker", 2)])
 def test_a_converged_host_with_its_verification_is_two_operations(
-    node_: Node, name: str, looks: int
+    process: HostProcess, name: str, looks: int
 ) -> None:
-    host = build(node_, ENGINES[name].copy(), 0o644)
+    host = build(process, ENGINES[name].copy(), 0o644)
     try:
         changed, several = operations(host, "host", **CONVERGE)
         assert (changed["changed"], changed["verification"], len(several) > 1) == (
@@ -240,9 +240,9 @@ def test_a_converged_host_with_its_verification_is_two_operations(
     ids=["other options", "fewer options", "changed", "no decision"],
 )
 def test_what_does_not_hold_for_a_verification_is_looked_at_again(
-    node_: Node, options: dict[str, Any], more: dict[str, Any]
+    process: HostProcess, options: dict[str, Any], more: dict[str, Any]
 ) -> None:
-    host = build(node_, ENGINES["containerd"].copy(), 0o644)
+    host = build(process, ENGINES["containerd"].copy(), 0o644)
     try:
         host.task("host", **CONVERGE)
         converged = {**host.task("host", **CONVERGE), **more}

@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import cpu
 
 from tests.unit import gpus, running_host
-from tests.unit.running_host import Host, Node
+from tests.unit.running_host import Host, HostProcess
 
 CATALOGUE = """\
 schema: 1
@@ -88,13 +88,13 @@ def test_a_wrong_value_of_the_filter_is_said(file: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    yield from running_host.nodes()
+def process() -> Iterator[HostProcess]:
+    yield from running_host.start_process()
 
 
 @pytest.fixture
-def host(node: Node) -> Iterator[Host]:
-    made = Host(node)
+def host(process: HostProcess) -> Iterator[Host]:
+    made = Host(process)
     machine = {
         "architecture": "x86_64",
         "vendor": "GenuineIntel",

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import host as action_node
+from ansible_collections.gpufleet.nvidia.plugins.action import host as action_host
 from ansible_collections.gpufleet.nvidia.plugins.action import oci_hook
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths
@@ -57,9 +57,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
 )
 
 from tests.unit import cdi_plans, gpus, running_hosts
-from tests.unit.bare_trees import NODE, SINGLE, State, Tree
+from tests.unit.bare_trees import PREPARED, SINGLE, State, Tree
 from tests.unit.builders import obs
-from tests.unit.running_host import Host, Node, nodes
+from tests.unit.running_host import Host, HostProcess, start_process
 
 CONTAINERD, CRIO, DOCKER = "containerd_runtime", "crio_runtime", "docker_runtime"
 VERSIONS = {CONTAINERD: "2.1.9", CRIO: "1.34.0", DOCKER: "28.5.2"}
@@ -134,7 +134,9 @@ def given(case: Case, how: str, root: pathlib.Path) -> dict[str, Any]:
     if case.module in VERSIONS:
         named["engine_version"] = VERSIONS[case.module]
     if case.module == "host":
-        named.update(NODE, engine_version="28.5.2" if "docker" in case.more["engines"] else "2.1.9")
+        named.update(
+            PREPARED, engine_version="28.5.2" if "docker" in case.more["engines"] else "2.1.9"
+        )
     return {**named, **case.more}
 
 
@@ -151,7 +153,7 @@ def run(tree: Tree, module: str, named: dict[str, Any]) -> dict[str, Any]:
     args = of_task(module, named)
     policy = arguments.build_policy(args, single=module != "host")
     if module == "host":
-        return tree.task(policy, seen_host.list_host_questions, action_node.plan_host_module)
+        return tree.task(policy, seen_host.list_host_questions, action_host.plan_host_module)
     if module == "oci_hook":
         about, plan = (
             functools.partial(f, path=args["path"])
@@ -325,7 +327,7 @@ def test_the_runtimes_own_directories_stay_as_they_are_spelled(
         "engines": ["containerd"],
         "engine_version": "2.1.9",
         "cdi_spec_dirs": ["/srv/cdi"],
-        **NODE,
+        **PREPARED,
     }
     done = run(made, "host", asked)
     assert [d for d in done["differences"] if "spec-dirs" in d["key"]] == []
@@ -393,14 +395,14 @@ RUNNING = [
 
 
 @pytest.fixture(scope="module")
-def process() -> Iterator[Node]:
-    yield from nodes()
+def process() -> Iterator[HostProcess]:
+    yield from start_process()
 
 
 @pytest.mark.parametrize("how", SPELLINGS[:3])
 @pytest.mark.parametrize(("name", "module", "flags"), RUNNING)
 def test_flags_of_a_daemon_mean_the_same_in_every_spelling(
-    process: Node, name: str, module: str, flags: dict[str, str], how: str
+    process: HostProcess, name: str, module: str, flags: dict[str, str], how: str
 ) -> None:
     spec = running_hosts.ENGINES[name].copy()
     spec.argv += [f"{flag}={spell(path, how)}" for flag, path in flags.items()]

@@ -284,7 +284,7 @@ CONFIG = "version = 2\n# a comment\n[plugins]\n  x = 1\n"
 ID = "0123456789abcdef0123456789abcdef"
 
 
-class Node(object):
+class HostDirectory(object):
     """A host directory with an engine's configuration, and transactions upon it."""
 
     def __init__(self, directory):
@@ -341,8 +341,8 @@ class Node(object):
 
 
 @pytest.fixture
-def node(tmp_path):
-    return Node(tmp_path / "host")
+def host_dir(tmp_path):
+    return HostDirectory(tmp_path / "host")
 
 
 def ask(root="/", limits=None, **question):
@@ -371,10 +371,10 @@ def tree(directory, **files):
     return directory
 
 
-def edit(node, edits, result, before=CONFIG):
+def edit(host_dir, edits, result, before=CONFIG):
     lines = [{"start": start, "end": end, "text": text} for start, end, text in edits]
     return {
-        "path": str(node.config),
+        "path": str(host_dir.config),
         "op": "edit",
         "expect": sha(before),
         "edits": lines,
@@ -401,7 +401,7 @@ while [ "$1" != -- ]; do shift; done; shift
 @pytest.fixture
 def host(tmp_path, systemd, monkeypatch):
     """Return a host with systemd, as far as the executor can see."""
-    made = Node(tmp_path / "host")
+    made = HostDirectory(tmp_path / "host")
     made.systemd = systemd
     made.runs = tmp_path / "systemd-run.log"
     script(systemd.bin / "systemd-run", SYSTEMD_RUN % {"log": made.runs, "units": systemd.units})

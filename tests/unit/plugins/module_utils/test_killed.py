@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
     entry as transaction_entry,
 )
 
-from .conftest import CONFIG, RESTART, Node, Systemd, first_on_path, sha
+from .conftest import CONFIG, RESTART, HostDirectory, Systemd, first_on_path, sha
 
 CHANGING = "open rename unlink mkdir rmdir link symlink write pwrite fsync chmod fchmod fchown utime setxattr".split()
 NEW = "new\n"
@@ -69,7 +69,7 @@ def fail(number):
     return then
 
 
-class Host(Node):
+class Host(HostDirectory):
     """An engine with a file that is edited, one that is made with its directory, one that goes, and
     a unit that others must not run.
     """

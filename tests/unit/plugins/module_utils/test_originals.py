@@ -32,8 +32,10 @@ def restore(path, **more):
     return dict({"path": str(path), "op": "restore", "id": ""}, **more)
 
 
-def kept(node, name):
-    return os.path.join(journal.get_original_directory(node.journal, str(node.config)), name)
+def kept(host_dir, name):
+    return os.path.join(
+        journal.get_original_directory(host_dir.journal, str(host_dir.config)), name
+    )
 
 
 def put(path, data):
@@ -41,111 +43,130 @@ def put(path, data):
         stream.write(data)
 
 
-def changed_meta(node, **more):
-    meta = dict(journal.read_json(kept(node, "meta.json")), **more)
+def changed_meta(host_dir, **more):
+    meta = dict(journal.read_json(kept(host_dir, "meta.json")), **more)
     put(
-        kept(node, "meta.json"),
+        kept(host_dir, "meta.json"),
         json.dumps({key: value for key, value in meta.items() if value is not ...}).encode("utf-8"),
     )
 
 
 DAMAGE = {
     "emptied": (
-        lambda node: put(kept(node, "content"), b""),
+        lambda host_dir: put(kept(host_dir, "content"), b""),
         "content has 0 bytes, which are not those that were kept",
     ),
     "cut": (
-        lambda node: put(kept(node, "content"), CONFIG[:7].encode()),
+        lambda host_dir: put(kept(host_dir, "content"), CONFIG[:7].encode()),
         "content has 7 bytes, which are not those",
     ),
     "another file": (
-        lambda node: put(kept(node, "content"), b"x" * len(CONFIG)),
+        lambda host_dir: put(kept(host_dir, "content"), b"x" * len(CONFIG)),
         "which are not those that were kept",
     ),
-    "no content": (lambda node: os.unlink(kept(node, "content")), "content: No such file"),
+    "no content": (lambda host_dir: os.unlink(kept(host_dir, "content")), "content: No such file"),
     "no meta": (
-        lambda node: os.unlink(kept(node, "meta.json")),
+        lambda host_dir: os.unlink(kept(host_dir, "meta.json")),
         "its meta.json cannot be read: No such file",
     ),
-    "empty meta": (lambda node: put(kept(node, "meta.json"), b""), "its meta.json is not JSON"),
+    "empty meta": (
+        lambda host_dir: put(kept(host_dir, "meta.json"), b""),
+        "its meta.json is not JSON",
+    ),
     "a list": (
-        lambda node: put(kept(node, "meta.json"), b"[]"),
+        lambda host_dir: put(kept(host_dir, "meta.json"), b"[]"),
         "another release (schema None, known is 1)",
     ),
     "another schema": (
-        lambda node: changed_meta(node, schema=2),
+        lambda host_dir: changed_meta(host_dir, schema=2),
         "another release (schema 2, known is 1)",
     ),
-    "no mode": (lambda node: changed_meta(node, mode=...), "does not say mode"),
+    "no mode": (lambda host_dir: changed_meta(host_dir, mode=...), "does not say mode"),
     "gone and not gone": (
-        lambda node: changed_meta(node, existed=False),
+        lambda host_dir: changed_meta(host_dir, existed=False),
         "does not say whether the file was there",
     ),
-    "no hash": (lambda node: changed_meta(node, sha256_after=...), "does not say sha256_after"),
+    "no hash": (
+        lambda host_dir: changed_meta(host_dir, sha256_after=...),
+        "does not say sha256_after",
+    ),
 }
 
 
 @pytest.mark.parametrize("check", [False, True], ids=["run", "check mode"])
 @pytest.mark.parametrize("damage", sorted(DAMAGE))
-def test_a_damaged_copy_is_never_written(node, damage, check):
-    node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")])
+def test_a_damaged_copy_is_never_written(host_dir, damage, check):
+    host_dir.run(
+        [host_dir.write(host_dir.config, "ours\n"), host_dir.write(host_dir.dropin, "a\n")]
+    )
     strike, said = DAMAGE[damage]
-    strike(node)
-    before = node.tree()
-    found = node.run([restore(node.dropin), restore(node.config)], id="2" * 32, check=check)
+    strike(host_dir)
+    before = host_dir.tree()
+    found = host_dir.run(
+        [restore(host_dir.dropin), restore(host_dir.config)], id="2" * 32, check=check
+    )
     assert said in found["error"]["message"]
     assert found["error"]["message"].startswith(
-        "%s: the copy of the original in %s" % (node.config, os.path.dirname(kept(node, "")))
+        "%s: the copy of the original in %s"
+        % (host_dir.config, os.path.dirname(kept(host_dir, "")))
     )
     assert found["error"]["message"].endswith(
         "Bring the file into the intended state by hand, then remove that directory"
     )
-    assert node.tree() == before
+    assert host_dir.tree() == before
 
 
 @pytest.mark.parametrize("damage", sorted(DAMAGE))
-def test_a_look_tells_of_a_damaged_copy_instead_of_passing_over_it(node, damage):
-    node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")])
-    DAMAGE[damage][0](node)
-    found = journal_queries.look_at_journal("", node.journal)
-    assert list(found["originals"]) == [str(node.dropin)]
-    assert [entry["path"] for entry in found["damaged"]] == [str(node.config)]
+def test_a_look_tells_of_a_damaged_copy_instead_of_passing_over_it(host_dir, damage):
+    host_dir.run(
+        [host_dir.write(host_dir.config, "ours\n"), host_dir.write(host_dir.dropin, "a\n")]
+    )
+    DAMAGE[damage][0](host_dir)
+    found = journal_queries.look_at_journal("", host_dir.journal)
+    assert list(found["originals"]) == [str(host_dir.dropin)]
+    assert [entry["path"] for entry in found["damaged"]] == [str(host_dir.config)]
     assert DAMAGE[damage][1] in found["damaged"][0]["why"]
-    assert found["damaged"][0]["directory"] == os.path.dirname(kept(node, "x"))
+    assert found["damaged"][0]["directory"] == os.path.dirname(kept(host_dir, "x"))
 
 
 PIPE = "it is a fifo, not a regular file"
 
 
 @pytest.mark.parametrize("name", ["content", "meta.json"])
-def test_a_pipe_in_the_place_of_a_copy_holds_nothing_up(node, name):
+def test_a_pipe_in_the_place_of_a_copy_holds_nothing_up(host_dir, name):
     """Opening a pipe that nobody writes to waits forever, and so would the whole look."""
-    node.run([node.write(node.config, "ours\n")])
-    os.unlink(kept(node, name))
-    os.mkfifo(kept(node, name))
-    question = {"id": "q", "kind": "originals", "dir": node.journal, "keep": []}
+    host_dir.run([host_dir.write(host_dir.config, "ours\n")])
+    os.unlink(kept(host_dir, name))
+    os.mkfifo(kept(host_dir, name))
+    question = {"id": "q", "kind": "originals", "dir": host_dir.journal, "keep": []}
     found = observe.run(
         {"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]}
     )["answers"]["q"]
     assert [(entry["path"], PIPE in entry["why"]) for entry in found["damaged"]] == [
-        (str(node.config), True)
+        (str(host_dir.config), True)
     ]
 
 
 @pytest.mark.parametrize("name", ["states", "meta.json", "outcome.json"])
-def test_a_pipe_in_the_place_of_an_entrys_file_holds_nothing_up(node, name):
-    token = node.run([node.write(node.config, "ours\n")])["id"]
+def test_a_pipe_in_the_place_of_an_entrys_file_holds_nothing_up(host_dir, name):
+    token = host_dir.run([host_dir.write(host_dir.config, "ours\n")])["id"]
     entry = next(
-        meta["entry"] for meta in journal.list_transactions(node.journal) if meta["id"] == token
+        meta["entry"] for meta in journal.list_transactions(host_dir.journal) if meta["id"] == token
     )
     place = os.path.join(entry, name)
     if os.path.exists(place):
         os.unlink(place)
     os.mkfifo(place)
-    if os.path.exists(os.path.join(node.journal, "lock")):
-        os.unlink(os.path.join(node.journal, "lock"))
-    os.mkfifo(os.path.join(node.journal, "lock"))
-    question = {"id": "q", "kind": "originals", "dir": node.journal, "keep": [], "listing": True}
+    if os.path.exists(os.path.join(host_dir.journal, "lock")):
+        os.unlink(os.path.join(host_dir.journal, "lock"))
+    os.mkfifo(os.path.join(host_dir.journal, "lock"))
+    question = {
+        "id": "q",
+        "kind": "originals",
+        "dir": host_dir.journal,
+        "keep": [],
+        "listing": True,
+    }
     found = observe.run(
         {"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]}
     )["answers"]["q"]
@@ -157,10 +178,10 @@ def test_a_pipe_in_the_place_of_an_entrys_file_holds_nothing_up(node, name):
     [os.mkfifo, os.mkdir, lambda path: open(path, "w").close()],
     ids=["a pipe", "a directory", "emptied"],
 )
-def test_restarts_that_are_due_and_cannot_be_read_are_not_taken_for_none(node, make):
-    node.run([node.write(node.config, "ours\n")])
-    make(os.path.join(node.journal, "pending.json"))
-    question = {"id": "q", "kind": "originals", "dir": node.journal, "keep": []}
+def test_restarts_that_are_due_and_cannot_be_read_are_not_taken_for_none(host_dir, make):
+    host_dir.run([host_dir.write(host_dir.config, "ours\n")])
+    make(os.path.join(host_dir.journal, "pending.json"))
+    question = {"id": "q", "kind": "originals", "dir": host_dir.journal, "keep": []}
     found = observe.run(
         {"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]}
     )["answers"]["q"]
@@ -171,35 +192,43 @@ def test_restarts_that_are_due_and_cannot_be_read_are_not_taken_for_none(node, m
     )
 
 
-def test_a_copy_that_names_another_file_is_told_as_damaged(node):
-    node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")])
-    changed_meta(node, path="/etc/passwd")
-    found = journal_queries.look_at_journal("", node.journal)
-    assert list(found["originals"]) == [str(node.dropin)]
-    assert [entry["directory"] for entry in found["damaged"]] == [os.path.dirname(kept(node, "x"))]
+def test_a_copy_that_names_another_file_is_told_as_damaged(host_dir):
+    host_dir.run(
+        [host_dir.write(host_dir.config, "ours\n"), host_dir.write(host_dir.dropin, "a\n")]
+    )
+    changed_meta(host_dir, path="/etc/passwd")
+    found = journal_queries.look_at_journal("", host_dir.journal)
+    assert list(found["originals"]) == [str(host_dir.dropin)]
+    assert [entry["directory"] for entry in found["damaged"]] == [
+        os.path.dirname(kept(host_dir, "x"))
+    ]
     assert "names a file that is kept by another name" in found["damaged"][0]["why"]
 
 
-def test_a_write_over_a_file_whose_copy_cannot_be_told_is_refused(node):
-    node.run([node.write(node.config, "ours\n")])
-    changed_meta(node, schema=2)
+def test_a_write_over_a_file_whose_copy_cannot_be_told_is_refused(host_dir):
+    host_dir.run([host_dir.write(host_dir.config, "ours\n")])
+    changed_meta(host_dir, schema=2)
     assert (
         "another release"
-        in node.run([node.write(node.config, "more\n")], id="2" * 32)["error"]["message"]
+        in host_dir.run([host_dir.write(host_dir.config, "more\n")], id="2" * 32)["error"][
+            "message"
+        ]
     )
-    assert node.config.read_text() == "ours\n"
+    assert host_dir.config.read_text() == "ours\n"
 
 
-def test_when_the_directory_of_a_damaged_copy_is_removed_the_file_is_free_again(node):
-    node.run([node.write(node.config, "ours\n")])
-    put(kept(node, "content"), b"")
-    nodefs_dir = os.path.dirname(kept(node, "x"))
+def test_when_the_directory_of_a_damaged_copy_is_removed_the_file_is_free_again(host_dir):
+    host_dir.run([host_dir.write(host_dir.config, "ours\n")])
+    put(kept(host_dir, "content"), b"")
+    nodefs_dir = os.path.dirname(kept(host_dir, "x"))
     for name in os.listdir(nodefs_dir):
         os.unlink(os.path.join(nodefs_dir, name))
     os.rmdir(nodefs_dir)
-    assert node.run([node.write(node.config, "by hand\n")], id="2" * 32)["error"] is None
-    assert node.run([restore(node.config)], id="3" * 32)["error"] is None
-    assert node.config.read_text() == "ours\n"
+    assert (
+        host_dir.run([host_dir.write(host_dir.config, "by hand\n")], id="2" * 32)["error"] is None
+    )
+    assert host_dir.run([restore(host_dir.config)], id="3" * 32)["error"] is None
+    assert host_dir.config.read_text() == "ours\n"
 
 
 @pytest.mark.parametrize(
@@ -211,14 +240,14 @@ def test_when_the_directory_of_a_damaged_copy_is_removed_the_file_is_free_again(
         ("a directory", None, "is a dir, not a regular file"),
     ],
 )
-def test_a_look_says_how_the_file_is_now(node, present, now, trouble):
-    node.run([node.write(node.config, "ours\n")])
-    node.config.unlink()
+def test_a_look_says_how_the_file_is_now(host_dir, present, now, trouble):
+    host_dir.run([host_dir.write(host_dir.config, "ours\n")])
+    host_dir.config.unlink()
     if present == "a directory":
-        node.config.mkdir()
+        host_dir.config.mkdir()
     elif present is not None:
-        node.config.write_text(present)
-    found = node.originals()[str(node.config)]
+        host_dir.config.write_text(present)
+    found = host_dir.originals()[str(host_dir.config)]
     assert (found["now"], found["sha256_before"], found["sha256_after"]) == (
         now,
         told(CONFIG),
@@ -232,32 +261,33 @@ def test_a_look_says_how_the_file_is_now(node, present, now, trouble):
 # -----------------------------------------------------------------------------------------
 
 
-def spoil(node, text):
+def spoil(host_dir, text):
     """A hook's shell commands: someone or something spoils what the journal keeps, and the second
     name of the old file is gone.
     """
-    entry = os.path.join(node.journal, "journal", "*")
+    entry = os.path.join(host_dir.journal, "journal", "*")
     return "rm -rf %s/etc/.gpufleet-*; printf %s > $(ls -d %s/0.before); exit 1" % (
-        node.directory,
+        host_dir.directory,
         text or "''",
         entry,
     )
 
 
 @pytest.mark.parametrize("text", ["", "vers"], ids=["emptied", "cut"])
-def test_a_spoilt_copy_of_this_very_transaction_is_not_written_either(node, systemd, text):
+def test_a_spoilt_copy_of_this_very_transaction_is_not_written_either(host_dir, systemd, text):
     systemd.add("engine.service")
-    systemd.hook("engine.service", "restart", spoil(node, text))
-    found = node.run(
-        [node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")], units=RESTART
+    systemd.hook("engine.service", "restart", spoil(host_dir, text))
+    found = host_dir.run(
+        [host_dir.write(host_dir.config, "ours\n"), host_dir.write(host_dir.dropin, "a\n")],
+        units=RESTART,
     )
     assert found["error"]["phase"] == "rollback"
     assert (
         "0.before has %d bytes, which are not those that were kept" % len(text)
         in found["error"]["message"]
     )
-    assert node.config.read_text() == "ours\n", "left as it is, and named"
-    assert not node.dropin.exists(), "the other file is as before"
+    assert host_dir.config.read_text() == "ours\n", "left as it is, and named"
+    assert not host_dir.dropin.exists(), "the other file is as before"
 
 
 # --- a foreign line
@@ -269,70 +299,73 @@ def test_a_spoilt_copy_of_this_very_transaction_is_not_written_either(node, syst
 DOWN = "grep -q theirs %(config)s || echo '# theirs' >> %(config)s; ! grep -q ours %(config)s"
 
 
-def test_a_foreign_line_does_not_cost_the_copy_from_before(node, systemd):
+def test_a_foreign_line_does_not_cost_the_copy_from_before(host_dir, systemd):
     systemd.add("engine.service")
-    systemd.hook("engine.service", "restart", DOWN % {"config": node.config})
-    found = node.run(
-        [node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")], units=RESTART
+    systemd.hook("engine.service", "restart", DOWN % {"config": host_dir.config})
+    found = host_dir.run(
+        [host_dir.write(host_dir.config, "ours\n"), host_dir.write(host_dir.dropin, "a\n")],
+        units=RESTART,
     )
-    assert found["foreign"] == [str(node.config)]
+    assert found["foreign"] == [str(host_dir.config)]
     left = (
         "%s: another program has written to it in the meantime, so it is left as found, including the part of this collection"
-        % node.config
+        % host_dir.config
     )
     assert left in found["error"]["message"]
     assert "kept for state: absent" in found["error"]["next"]
     assert (found["rolled_back"], found["changed"]) == (False, True), (
         "the engine is down for good, and that is told, too"
     )
-    assert node.config.read_text() == "ours\n# theirs\n"
-    assert not node.dropin.exists()
-    original = node.originals()[str(node.config)]
-    assert list(node.originals()) == [str(node.config)]
+    assert host_dir.config.read_text() == "ours\n# theirs\n"
+    assert not host_dir.dropin.exists()
+    original = host_dir.originals()[str(host_dir.config)]
+    assert list(host_dir.originals()) == [str(host_dir.config)]
     digests = [original[name] for name in ("sha256_before", "sha256_after", "now")]
     assert digests == [told(CONFIG), told("ours\n"), told("ours\n# theirs\n")]
 
     # Mended by hand and run again: the copy is still the one from before the first change.
     systemd.hook("engine.service", "restart", "true")
     assert (
-        node.run([node.write(node.config, "ours again\n")], id="2" * 32, units=RESTART)["error"]
+        host_dir.run([host_dir.write(host_dir.config, "ours again\n")], id="2" * 32, units=RESTART)[
+            "error"
+        ]
         is None
     )
-    assert node.originals()[str(node.config)]["sha256_after"] == told("ours again\n")
-    assert node.run([restore(node.config)], id="3" * 32)["error"] is None
-    assert (node.config.read_text(), node.originals()) == (CONFIG, {})
+    assert host_dir.originals()[str(host_dir.config)]["sha256_after"] == told("ours again\n")
+    assert host_dir.run([restore(host_dir.config)], id="3" * 32)["error"] is None
+    assert (host_dir.config.read_text(), host_dir.originals()) == (CONFIG, {})
 
 
-def test_the_files_name_stands_in_the_message_also_when_the_engine_serves_again(node, systemd):
+def test_the_files_name_stands_in_the_message_also_when_the_engine_serves_again(host_dir, systemd):
     systemd.add("engine.service")
     once = "grep -q theirs %(config)s || { echo '# theirs' >> %(config)s; exit 1; }"
-    systemd.hook("engine.service", "restart", once % {"config": node.config})
-    found = node.run([node.write(node.config, "ours\n")], units=RESTART)
+    systemd.hook("engine.service", "restart", once % {"config": host_dir.config})
+    found = host_dir.run([host_dir.write(host_dir.config, "ours\n")], units=RESTART)
     assert (found["rolled_back"], found["changed"], found["foreign"]) == (
         True,
         True,
-        [str(node.config)],
+        [str(host_dir.config)],
     )
-    assert "%s: another program has written to it" % node.config in found["error"]["message"]
+    assert "%s: another program has written to it" % host_dir.config in found["error"]["message"]
     assert "All other files are as before" in found["error"]["next"]
 
 
-def test_a_foreign_line_in_a_later_change_leaves_the_copy_from_before_the_first(node, systemd):
+def test_a_foreign_line_in_a_later_change_leaves_the_copy_from_before_the_first(host_dir, systemd):
     systemd.add("engine.service")
-    node.run([node.write(node.config, "first\n")])
-    systemd.hook("engine.service", "restart", "echo '# theirs' >> %s; exit 1" % node.config)
-    node.run([node.write(node.config, "second\n")], id="2" * 32, units=RESTART)
-    assert node.originals()[str(node.config)]["sha256_before"] == told(CONFIG)
-    assert node.run([restore(node.config, changed=True)], id="3" * 32)["error"] is None
-    assert node.config.read_text() == CONFIG
+    host_dir.run([host_dir.write(host_dir.config, "first\n")])
+    systemd.hook("engine.service", "restart", "echo '# theirs' >> %s; exit 1" % host_dir.config)
+    host_dir.run([host_dir.write(host_dir.config, "second\n")], id="2" * 32, units=RESTART)
+    assert host_dir.originals()[str(host_dir.config)]["sha256_before"] == told(CONFIG)
+    assert host_dir.run([restore(host_dir.config, changed=True)], id="3" * 32)["error"] is None
+    assert host_dir.config.read_text() == CONFIG
 
 
-def test_without_a_foreign_line_no_copy_is_left(node, systemd):
+def test_without_a_foreign_line_no_copy_is_left(host_dir, systemd):
     systemd.add("engine.service")
     systemd.hook("engine.service", "restart", "exit 1")
-    node.run([node.write(node.config, "ours\n")], units=RESTART)
-    assert (node.config.read_text(), node.originals()) == (CONFIG, {})
-    assert os.listdir(os.path.join(node.journal, "originals")) == []
+    host_dir.run([host_dir.write(host_dir.config, "ours\n")], units=RESTART)
+    assert (host_dir.config.read_text(), host_dir.originals()) == (CONFIG, {})
+    assert os.listdir(os.path.join(host_dir.journal, "originals")) == []
 
 
 # --- a journal that is cleared while a transaction is at work
@@ -345,34 +378,48 @@ def test_without_a_foreign_line_no_copy_is_left(node, systemd):
     [(True, 1), (False, 1), (False, 2)],
     ids=["works", "fails", "fails, and cleared twice"],
 )
-def test_a_journal_that_is_cleared_meanwhile_is_written_again(node, systemd, works, times, earlier):
+def test_a_journal_that_is_cleared_meanwhile_is_written_again(
+    host_dir, systemd, works, times, earlier
+):
     systemd.add("engine.service")
     if earlier:
-        node.run([node.write(node.config, "earlier\n")])
-    before = node.tree()
+        host_dir.run([host_dir.write(host_dir.config, "earlier\n")])
+    before = host_dir.tree()
     clear = "echo x >> %(dir)s/count; [ $(wc -l < %(dir)s/count) -gt %(times)d ] || rm -rf %(journal)s; ! grep -q %(refused)s %(config)s"
-    told = {"dir": node.directory, "times": times, "journal": node.journal, "config": node.config}
+    told = {
+        "dir": host_dir.directory,
+        "times": times,
+        "journal": host_dir.journal,
+        "config": host_dir.config,
+    }
     told["refused"] = "nothing" if works else "ours"
     systemd.hook("engine.service", "restart", clear % told)
-    found = node.run(
-        [node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")],
+    found = host_dir.run(
+        [host_dir.write(host_dir.config, "ours\n"), host_dir.write(host_dir.dropin, "a\n")],
         id="2" * 32,
         units=RESTART,
     )
     assert found["rewritten"]
     assert "TypeError" not in str(found["error"])
     assert [
-        name for name in os.listdir(str(node.directory / "etc")) if name.startswith(".gpufleet")
+        name for name in os.listdir(str(host_dir.directory / "etc")) if name.startswith(".gpufleet")
     ] == []
     if works:
-        assert (found["error"], found["changed"], node.config.read_text()) == (None, True, "ours\n")
-        assert node.run([restore(node.config), restore(node.dropin)], id="3" * 32)["error"] is None
-        assert node.config.read_text() == CONFIG, "the copy from before the first change"
-        assert node.originals() == {}
+        assert (found["error"], found["changed"], host_dir.config.read_text()) == (
+            None,
+            True,
+            "ours\n",
+        )
+        assert (
+            host_dir.run([restore(host_dir.config), restore(host_dir.dropin)], id="3" * 32)["error"]
+            is None
+        )
+        assert host_dir.config.read_text() == CONFIG, "the copy from before the first change"
+        assert host_dir.originals() == {}
     else:
         assert (found["rolled_back"], found["changed"]) == (True, False)
-        assert node.tree() == before
-        assert list(node.originals()) == ([str(node.config)] if earlier else [])
+        assert host_dir.tree() == before
+        assert list(host_dir.originals()) == ([str(host_dir.config)] if earlier else [])
 
 
 # --- what lies beside the files
@@ -381,13 +428,13 @@ def test_a_journal_that_is_cleared_meanwhile_is_written_again(node, systemd, wor
 DEAD, ALIVE = "d" * 32, "a" * 32
 
 
-def left_beside(node, token, name="0acfdb3a", age=7200, mode="dir"):
-    place = node.directory / "etc" / (".gpufleet-%s-%s" % (token, name))
+def left_beside(host_dir, token, name="0acfdb3a", age=7200, mode="dir"):
+    place = host_dir.directory / "etc" / (".gpufleet-%s-%s" % (token, name))
     if mode == "dir":
         place.mkdir()
         (place / "old").write_text("the old bytes\n")
     elif mode == "link":
-        place.symlink_to(node.etc)
+        place.symlink_to(host_dir.etc)
     else:
         place.write_text("")
     then = time.time() - age
@@ -395,47 +442,54 @@ def left_beside(node, token, name="0acfdb3a", age=7200, mode="dir"):
     return str(place)
 
 
-def test_names_that_nobody_refers_to_are_told_and_removed(node):
-    stray = left_beside(node, DEAD)
-    beside = [str(node.directory / "etc"), str(node.etc), "/no/such/directory"]
-    assert journal_queries.look_at_journal("", node.journal, stray_globs=beside)["strays"] == [
+def test_names_that_nobody_refers_to_are_told_and_removed(host_dir):
+    stray = left_beside(host_dir, DEAD)
+    beside = [str(host_dir.directory / "etc"), str(host_dir.etc), "/no/such/directory"]
+    assert journal_queries.look_at_journal("", host_dir.journal, stray_globs=beside)["strays"] == [
         stray
     ]
-    found = node.run([], id="2" * 32, strays=[stray])
+    found = host_dir.run([], id="2" * 32, strays=[stray])
     assert (found["error"], found["swept"]) == (None, [stray])
     assert not os.path.lexists(stray)
-    assert node.config.read_text() == CONFIG
-    assert journal_queries.look_at_journal("", node.journal, stray_globs=beside)["strays"] == []
+    assert host_dir.config.read_text() == CONFIG
+    assert journal_queries.look_at_journal("", host_dir.journal, stray_globs=beside)["strays"] == []
 
 
 @pytest.mark.parametrize("case", ["open", "at work", "new", "a link", "a file", "another name"])
-def test_what_may_be_needed_or_is_not_ours_is_left(node, case):
+def test_what_may_be_needed_or_is_not_ours_is_left(host_dir, case):
     if case == "open":
-        node.run([node.write(node.config, "x\n")], id=ALIVE)
+        host_dir.run([host_dir.write(host_dir.config, "x\n")], id=ALIVE)
         put(
-            os.path.join(node.journal, "open", journal.list_transaction_names(node.journal)[0]), b""
+            os.path.join(
+                host_dir.journal, "open", journal.list_transaction_names(host_dir.journal)[0]
+            ),
+            b"",
         )
     kinds = {"a link": "link", "a file": "file"}
-    place = left_beside(node, ALIVE, age=60 if case == "new" else 7200, mode=kinds.get(case, "dir"))
+    place = left_beside(
+        host_dir, ALIVE, age=60 if case == "new" else 7200, mode=kinds.get(case, "dir")
+    )
     if case == "another name":
         os.rename(place, place + "x")
         place += "x"
     if case == "at work":
-        with journal_writer.hold_transaction_lock(node.journal, "somebody", keep=True, token=ALIVE):
+        with journal_writer.hold_transaction_lock(
+            host_dir.journal, "somebody", keep=True, token=ALIVE
+        ):
             assert (
                 journal_queries.look_at_journal(
-                    "", node.journal, stray_globs=[os.path.dirname(place)]
+                    "", host_dir.journal, stray_globs=[os.path.dirname(place)]
                 )["strays"]
                 == []
             )
     else:
         assert (
-            journal_queries.look_at_journal("", node.journal, stray_globs=[os.path.dirname(place)])[
-                "strays"
-            ]
+            journal_queries.look_at_journal(
+                "", host_dir.journal, stray_globs=[os.path.dirname(place)]
+            )["strays"]
             == []
         )
-        found = node.run([], id="2" * 32, strays=[place])
+        found = host_dir.run([], id="2" * 32, strays=[place])
         assert not found["swept"]
         assert (found["error"] is None) == (case != "another name"), (
             "what is no such name is no request"
@@ -463,40 +517,45 @@ def test_a_keyed_digest_is_the_hmac_of_the_standard_library():
 SPEC = "# theirs\nkind: x/y\npassword: /hunter2\n"
 # What became of a spec that a transaction wrote -> whether all of it may travel.
 WRITTEN = {
-    "as it was written": (lambda node: None, True),
+    "as it was written": (lambda host_dir: None, True),
     "edited since": (
-        lambda node: put(str(node.dropin), (SPEC + "more: 1\n").encode("utf-8")),
+        lambda host_dir: put(str(host_dir.dropin), (SPEC + "more: 1\n").encode("utf-8")),
         False,
     ),
-    "no longer ours": (lambda node: told_of(node, forget=True), False),
-    "another file's digest": (lambda node: told_of(node, sha256_after="0" * 64), False),
-    "damaged": (lambda node: put(told_in(node), b"[]"), False),
-    "anybody may write to the journal": (lambda node: os.chmod(node.journal, 0o777), False),
-    "no journal": (lambda node: shutil.rmtree(node.journal), False),
+    "no longer ours": (lambda host_dir: told_of(host_dir, forget=True), False),
+    "another file's digest": (lambda host_dir: told_of(host_dir, sha256_after="0" * 64), False),
+    "damaged": (lambda host_dir: put(told_in(host_dir), b"[]"), False),
+    "anybody may write to the journal": (lambda host_dir: os.chmod(host_dir.journal, 0o777), False),
+    "no journal": (lambda host_dir: shutil.rmtree(host_dir.journal), False),
 }
 
 
-def told_in(node):
-    return os.path.join(journal.get_original_directory(node.journal, str(node.dropin)), "meta.json")
+def told_in(host_dir):
+    return os.path.join(
+        journal.get_original_directory(host_dir.journal, str(host_dir.dropin)), "meta.json"
+    )
 
 
-def told_of(node, **more):
-    put(told_in(node), json.dumps(dict(journal.read_json(told_in(node)), **more)).encode("utf-8"))
+def told_of(host_dir, **more):
+    put(
+        told_in(host_dir),
+        json.dumps(dict(journal.read_json(told_in(host_dir)), **more)).encode("utf-8"),
+    )
 
 
 @pytest.mark.parametrize("case", sorted(WRITTEN))
-def test_a_spec_travels_whole_only_as_a_transaction_wrote_it(node, case):
+def test_a_spec_travels_whole_only_as_a_transaction_wrote_it(host_dir, case):
     """Whatever else it is, it is read place by place, by name, by pattern and for what it points
     at.
     """
-    node.run([node.write(node.dropin, SPEC)])
-    WRITTEN[case][0](node)
+    host_dir.run([host_dir.write(host_dir.dropin, SPEC)])
+    WRITTEN[case][0](host_dir)
     keep = {
         "format": "document",
         "places": [[["kind"], ["split", "/", "name", {"*": "name"}]]],
-        "journal": node.journal,
+        "journal": host_dir.journal,
     }
-    path = str(node.dropin)
+    path = str(host_dir.dropin)
     questions = [
         {"id": "file", "kind": "file", "path": path, "keep": keep},
         {"id": "glob", "kind": "glob", "pattern": path, "keep": keep},

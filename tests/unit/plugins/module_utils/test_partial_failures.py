@@ -51,9 +51,9 @@ def printed(stdout="", stderr="", **more):
 
 
 @pytest.fixture
-def cut_short(node, monkeypatch):
+def cut_short(host_dir, monkeypatch):
     """A transaction on three files that ends in its middle: its entry stays open."""
-    others = [node.etc / name for name in ("a.toml", "z.toml")]
+    others = [host_dir.etc / name for name in ("a.toml", "z.toml")]
     for path in others:
         path.write_text("old\n")
 
@@ -65,15 +65,17 @@ def cut_short(node, monkeypatch):
 
     monkeypatch.setattr(swap, "apply", die)
     with pytest.raises(KeyboardInterrupt):
-        node.run([node.write(path, "new\n") for path in [others[0], node.config, others[1]]])
+        host_dir.run(
+            [host_dir.write(path, "new\n") for path in [others[0], host_dir.config, others[1]]]
+        )
     monkeypatch.undo()
-    node.others = others
-    return node
+    host_dir.others = others
+    return host_dir
 
 
-def lose_backup(node):
+def lose_backup(host_dir):
     """Take the second name of the middle file, and the readability of its copy in the journal."""
-    (meta,) = journal.list_transactions(node.journal)
+    (meta,) = journal.list_transactions(host_dir.journal)
     record = meta["changes"][1]
     os.unlink(swap.find_swap_spot("", record["real"], (), meta["id"])[0] + "/old")
     place = os.path.join(meta["entry"], record["backup"])
@@ -107,14 +109,14 @@ def test_a_full_disk_keeps_no_other_file_from_coming_back(cut_short, monkeypatch
 
 
 def test_originals_that_cannot_be_written_keep_no_unit_from_running_with_the_files_from_before(
-    node, systemd, monkeypatch
+    host_dir, systemd, monkeypatch
 ):
     systemd.add("engine.service")
-    systemd.hook("engine.service", "restart", "grep -q new %s && exit 1; exit 0" % node.config)
+    systemd.hook("engine.service", "restart", "grep -q new %s && exit 1; exit 0" % host_dir.config)
     monkeypatch.setattr(rollback.journal_writer, "restore_originals", fail(errno.ENOSPC))
-    found = node.run([node.write(node.config, "new\n")], units=RESTART)
-    assert (node.config.read_text(), systemd.state("engine.service")) == (CONFIG, "active")
-    assert (found["error"]["phase"], node.states()) == ("rollback", ["undoing"])
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART)
+    assert (host_dir.config.read_text(), systemd.state("engine.service")) == (CONFIG, "active")
+    assert (found["error"]["phase"], host_dir.states()) == ("rollback", ["undoing"])
 
 
 # --- the journal
@@ -124,64 +126,69 @@ def test_originals_that_cannot_be_written_keep_no_unit_from_running_with_the_fil
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("content", [b"", b"\0" * 20, b"[]"])
 def test_a_damaged_list_of_restarts_is_reported_before_anything_is_touched(
-    node, systemd, content, check
+    host_dir, systemd, content, check
 ):
     systemd.add("engine.service")
-    node.run([node.write(node.dropin, "a = 1\n")], pending=["engine.service"])
-    path = os.path.join(node.journal, "pending.json")
+    host_dir.run([host_dir.write(host_dir.dropin, "a = 1\n")], pending=["engine.service"])
+    path = os.path.join(host_dir.journal, "pending.json")
     with open(path, "wb") as stream:
         stream.write(content)
-    before = node.tree()
-    found = node.run(
-        [node.write(node.config, "new\n")], pending=["engine.service"], check=check, id="2" * 32
+    before = host_dir.tree()
+    found = host_dir.run(
+        [host_dir.write(host_dir.config, "new\n")],
+        pending=["engine.service"],
+        check=check,
+        id="2" * 32,
     )
     assert (found["error"]["phase"], found["changed"]) == ("backup", False)
     assert path in found["error"]["message"]
-    assert node.tree() == before
+    assert host_dir.tree() == before
     with open(path, "rb") as stream:
         assert stream.read() == content
 
 
-def taken_back(node, monkeypatch):
+def taken_back(host_dir, monkeypatch):
     """Take a transaction back. Return its token."""
     with monkeypatch.context() as patched:
         patched.setattr(swap, "apply", fail(errno.EIO))
-        assert node.run([node.write(node.config, "new\n")])["rolled_back"]
-    return journal.list_transactions(node.journal)[0]["id"]
+        assert host_dir.run([host_dir.write(host_dir.config, "new\n")])["rolled_back"]
+    return journal.list_transactions(host_dir.journal)[0]["id"]
 
 
 @pytest.mark.parametrize("content", [b"", b'{"id": "1"', b"\0" * 9])
 def test_a_finished_transaction_whose_description_cannot_be_read_stops_nothing_and_is_reported_once(
-    node, monkeypatch, content
+    host_dir, monkeypatch, content
 ):
-    token = taken_back(node, monkeypatch)
-    (meta,) = journal.list_transactions(node.journal)
+    token = taken_back(host_dir, monkeypatch)
+    (meta,) = journal.list_transactions(host_dir.journal)
     with open(os.path.join(meta["entry"], "meta.json"), "wb") as stream:
         stream.write(content)
-    found = journal_queries.look_at_journal("", node.journal, listing=True)
+    found = journal_queries.look_at_journal("", host_dir.journal, listing=True)
     assert [entry["id"] for entry in found["outcomes"]] == [token]
     assert [(entry["id"], entry["state"]) for entry in found["journal"]] == [
         (token, "unreadable")
     ], "and not one that wrote no file"
     assert (
-        node.run([node.write(node.config, "newer\n")], acknowledged=[token], id="2" * 32)["error"]
+        host_dir.run(
+            [host_dir.write(host_dir.config, "newer\n")], acknowledged=[token], id="2" * 32
+        )["error"]
         is None
     )
-    assert journal_queries.look_at_journal("", node.journal)["outcomes"] == []
+    assert journal_queries.look_at_journal("", host_dir.journal)["outcomes"] == []
 
 
 def test_a_directory_of_the_journal_that_cannot_be_listed_is_not_one_that_holds_nothing(
-    node, monkeypatch
+    host_dir, monkeypatch
 ):
-    node.run([node.write(node.config, "new\n")])
+    host_dir.run([host_dir.write(host_dir.config, "new\n")])
     monkeypatch.setattr(
         os, "scandir", fail(only=lambda path: str(path).endswith("/originals"), real=os.scandir)
     )
     with pytest.raises(OSError):
-        journal.require_own(node.journal)
-    found = node.run([node.write(node.config, "newer\n")], id="2" * 32)
+        journal.require_own(host_dir.journal)
+    found = host_dir.run([host_dir.write(host_dir.config, "newer\n")], id="2" * 32)
     assert found["error"]["phase"] == "lock"
-    assert node.config.read_text() == "new\n"
+    assert host_dir.config.read_text() == "new\n"
 
 
 # --- before anything is touched
@@ -197,35 +204,35 @@ def test_a_directory_of_the_journal_that_cannot_be_listed_is_not_one_that_holds_
     ids=["hangs", "prints without end"],
 )
 def test_a_validator_that_tells_nothing_of_the_present_configuration_has_not_refused_it(
-    node, baseline, finding
+    host_dir, baseline, finding
 ):
     validator = {"argv": ["true"], "baseline": ["sh", "-c", baseline], "timeout": 0.5}
-    found = node.run([node.write(node.config, "new\n")], validate=[validator])
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], validate=[validator])
     (report,) = found["validation"]
     assert [finding in line for line in report["findings"]] == [True]
-    assert (found["error"]["phase"], node.config.read_text()) == ("validate", CONFIG)
+    assert (found["error"]["phase"], host_dir.config.read_text()) == ("validate", CONFIG)
 
 
-def test_a_directory_that_cannot_be_listed_is_not_staged_as_an_empty_one(node, monkeypatch):
-    node.run([node.write(node.dropin, "a = 1\n")])
-    files = [{"source": str(node.etc), "name": "engine", "tree": True}]
+def test_a_directory_that_cannot_be_listed_is_not_staged_as_an_empty_one(host_dir, monkeypatch):
+    host_dir.run([host_dir.write(host_dir.dropin, "a = 1\n")])
+    files = [{"source": str(host_dir.etc), "name": "engine", "tree": True}]
     staged = {"stage": {"files": files}, "validate": [{"argv": ["true"]}]}
     monkeypatch.setattr(
         os, "scandir", fail(only=lambda path: str(path).endswith("/conf.d"), real=os.scandir)
     )
-    found = node.run([node.write(node.config, "new\n")], id="2" * 32, **staged)
-    assert (found["error"]["phase"], node.config.read_text()) == ("stage", CONFIG)
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], id="2" * 32, **staged)
+    assert (found["error"]["phase"], host_dir.config.read_text()) == ("stage", CONFIG)
     monkeypatch.undo()
-    lstat = fail(only=lambda path: path == str(node.dropin), real=os.lstat)
+    lstat = fail(only=lambda path: path == str(host_dir.dropin), real=os.lstat)
     monkeypatch.setattr(host_files.os, "lstat", lstat)
-    found = node.run([node.write(node.config, "new\n")], id="3" * 32, **staged)
-    assert (found["error"]["phase"], node.config.read_text()) == ("stage", CONFIG)
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], id="3" * 32, **staged)
+    assert (found["error"]["phase"], host_dir.config.read_text()) == ("stage", CONFIG)
 
 
-def test_a_directory_that_does_not_exist_is_staged_as_an_empty_one(node):
-    files = [{"source": str(node.etc / "none"), "name": "engine", "tree": True}]
-    found = node.run(
-        [node.write(node.config, "new\n")],
+def test_a_directory_that_does_not_exist_is_staged_as_an_empty_one(host_dir):
+    files = [{"source": str(host_dir.etc / "none"), "name": "engine", "tree": True}]
+    found = host_dir.run(
+        [host_dir.write(host_dir.config, "new\n")],
         stage={"files": files},
         validate=[{"argv": ["test", "-d", "{stage}/engine"]}],
     )
@@ -375,33 +382,33 @@ def test_a_time_of_boot_that_cannot_be_read_is_not_1970(monkeypatch):
 @pytest.mark.parametrize(
     "where", ["the file", "its directory", "its attributes", "the list of mounts"]
 )
-def test_what_protects_a_file_and_cannot_be_read_is_not_absent(node, monkeypatch, where):
+def test_what_protects_a_file_and_cannot_be_read_is_not_absent(host_dir, monkeypatch, where):
     if where == "its attributes":
         monkeypatch.setattr(preconditions.fcntl, "ioctl", lambda *_words: fail(errno.EIO)("flags"))
     elif where == "the list of mounts":
         read = fail(only=lambda path: path == "/proc/self/mountinfo", real=open)
         monkeypatch.setattr(preconditions, "open", read, raising=False)
     else:
-        asked = str(node.config if where == "the file" else node.etc)
+        asked = str(host_dir.config if where == "the file" else host_dir.etc)
         monkeypatch.setattr(
             preconditions.os, "open", fail(only=lambda path: path == asked, real=os.open)
         )
     with pytest.raises(host_files.HostError) as error:
-        preconditions.require_changeable("", str(node.config), str(node.config), [])
+        preconditions.require_changeable("", str(host_dir.config), str(host_dir.config), [])
     assert "Input/output error" in error.value.message
     monkeypatch.undo()
-    preconditions.require_changeable("", str(node.config), str(node.config), [])
+    preconditions.require_changeable("", str(host_dir.config), str(host_dir.config), [])
 
 
 @pytest.mark.parametrize("number", [errno.ENOTTY, errno.EOPNOTSUPP])
-def test_a_file_system_without_attributes_protects_nothing(node, monkeypatch, number):
+def test_a_file_system_without_attributes_protects_nothing(host_dir, monkeypatch, number):
     monkeypatch.setattr(preconditions.fcntl, "ioctl", lambda *_words: fail(number)("flags"))
-    preconditions.require_changeable("", str(node.config), str(node.config), [])
+    preconditions.require_changeable("", str(host_dir.config), str(host_dir.config), [])
 
 
-def test_without_proc_nothing_is_known_of_mounts_and_the_rename_decides(node, monkeypatch):
+def test_without_proc_nothing_is_known_of_mounts_and_the_rename_decides(host_dir, monkeypatch):
     monkeypatch.setattr(preconditions, "open", fail(errno.ENOENT), raising=False)
-    assert not preconditions.is_mount_point(str(node.config))
+    assert not preconditions.is_mount_point(str(host_dir.config))
 
 
 # --- units

@@ -15,34 +15,34 @@ import struct
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import preconditions
 
-from .conftest import CONFIG, Node, restore
+from .conftest import CONFIG, HostDirectory, restore
 
 NOBODY = 0xFFFFFFFF
 
 
 @pytest.fixture
-def node(tmp_path):
-    return Node(tmp_path / "host")
+def host_dir(tmp_path):
+    return HostDirectory(tmp_path / "host")
 
 
-def hard_link(node, _monkeypatch):
-    os.link(str(node.config), str(node.directory / "other"))
+def hard_link(host_dir, _monkeypatch):
+    os.link(str(host_dir.config), str(host_dir.directory / "other"))
 
 
-def world_writable(node, _monkeypatch):
-    node.config.chmod(0o666)
+def world_writable(host_dir, _monkeypatch):
+    host_dir.config.chmod(0o666)
 
 
-def mounted(node, monkeypatch):
-    monkeypatch.setattr(preconditions, "is_mount_point", lambda path: path == str(node.config))
+def mounted(host_dir, monkeypatch):
+    monkeypatch.setattr(preconditions, "is_mount_point", lambda path: path == str(host_dir.config))
 
 
-def immutable(node, monkeypatch):
-    flagged(monkeypatch, lambda path: 0x10 if path == str(node.config) else 0)
+def immutable(host_dir, monkeypatch):
+    flagged(monkeypatch, lambda path: 0x10 if path == str(host_dir.config) else 0)
 
 
-def append_only_directory(node, monkeypatch):
-    flagged(monkeypatch, lambda path: 0x20 if path == str(node.etc) else 0)
+def append_only_directory(host_dir, monkeypatch):
+    flagged(monkeypatch, lambda path: 0x20 if path == str(host_dir.etc) else 0)
 
 
 def flagged(monkeypatch, flags):
@@ -53,27 +53,27 @@ def flagged(monkeypatch, flags):
     )
 
 
-def directory_of_everybody(node, _monkeypatch):
-    node.etc.chmod(0o777)
+def directory_of_everybody(host_dir, _monkeypatch):
+    host_dir.etc.chmod(0o777)
 
 
-def sticky_directory_with_a_file(node, _monkeypatch):
+def sticky_directory_with_a_file(host_dir, _monkeypatch):
     # Not even with a file of root's: anybody may put a further name of one there.
-    node.etc.chmod(0o1777)
+    host_dir.etc.chmod(0o1777)
 
 
-def directory_of_a_stranger(node, _monkeypatch):
-    os.chown(str(node.etc), 12, 34)
+def directory_of_a_stranger(host_dir, _monkeypatch):
+    os.chown(str(host_dir.etc), 12, 34)
 
 
-def link_in_a_directory_of_everybody(node, _monkeypatch):
-    shared = node.directory / "shared"
+def link_in_a_directory_of_everybody(host_dir, _monkeypatch):
+    shared = host_dir.directory / "shared"
     shared.mkdir()
     shared.chmod(0o777)
-    real = node.directory / "real.toml"
-    node.config.rename(real)
+    real = host_dir.directory / "real.toml"
+    host_dir.config.rename(real)
     (shared / "hop").symlink_to(real)
-    node.config.symlink_to(shared / "hop")
+    host_dir.config.symlink_to(shared / "hop")
 
 
 REFUSED = [
@@ -91,15 +91,15 @@ REFUSED = [
 
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("make, said", REFUSED, ids=[make.__name__ for make, _said in REFUSED])
-def test_refused_with_what_to_do_instead(node, monkeypatch, make, said, check):
-    make(node, monkeypatch)
-    before = node.tree()
-    found = node.run([node.write(node.config, "new\n")], check=check)
+def test_refused_with_what_to_do_instead(host_dir, monkeypatch, make, said, check):
+    make(host_dir, monkeypatch)
+    before = host_dir.tree()
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], check=check)
     assert found["error"]["phase"] == "expect"
     assert said in found["error"]["message"]
     assert found["error"]["next"] == "Nothing was changed", "running it again is of no use"
-    assert node.tree() == before
-    same = node.run([node.write(node.config, CONFIG)], check=check, id="2" * 32)
+    assert host_dir.tree() == before
+    same = host_dir.run([host_dir.write(host_dir.config, CONFIG)], check=check, id="2" * 32)
     assert same["error"] is None, "nothing is to be changed, so nothing is refused"
 
 
@@ -111,10 +111,10 @@ STEPS = [
 
 @pytest.mark.parametrize("make, step", STEPS, ids=[make.__name__ for make, _step in STEPS])
 def test_a_directory_of_others_is_refused_with_the_command_that_makes_it_roots(
-    node, monkeypatch, make, step
+    host_dir, monkeypatch, make, step
 ):
-    make(node, monkeypatch)
-    assert step in node.run([node.write(node.config, "new\n")])["error"]["message"]
+    make(host_dir, monkeypatch)
+    assert step in host_dir.run([host_dir.write(host_dir.config, "new\n")])["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -125,15 +125,15 @@ def test_a_directory_of_others_is_refused_with_the_command_that_makes_it_roots(
     ],
     ids=["goes", "is ours"],
 )
-def test_other_names_keep_the_old_content_where_nobody_expects_another(node, change):
+def test_other_names_keep_the_old_content_where_nobody_expects_another(host_dir, change):
     """Of a file that goes, and of one that a package manager's cache links to."""
-    hard_link(node, None)
-    found = node.run([change(node)])
+    hard_link(host_dir, None)
+    found = host_dir.run([change(host_dir)])
     assert found["error"] is None
-    assert (node.directory / "other").read_text() == CONFIG
-    assert not node.config.exists() or node.config.read_text() == "new\n"
-    assert node.run([restore(node.config)], id="2" * 32)["error"] is None
-    assert node.config.read_text() == CONFIG
+    assert (host_dir.directory / "other").read_text() == CONFIG
+    assert not host_dir.config.exists() or host_dir.config.read_text() == "new\n"
+    assert host_dir.run([restore(host_dir.config)], id="2" * 32)["error"] is None
+    assert host_dir.config.read_text() == CONFIG
 
 
 def test_an_image_based_system_keeps_its_usr(monkeypatch):
@@ -143,27 +143,29 @@ def test_an_image_based_system_keeps_its_usr(monkeypatch):
     assert "image-based" in str(caught.value)
 
 
-def test_in_a_sticky_directory_our_own_directory_is_safe(node):
-    node.etc.parent.chmod(0o1777)
-    assert node.run([node.write(node.config, "new\n")])["error"] is None
+def test_in_a_sticky_directory_our_own_directory_is_safe(host_dir):
+    host_dir.etc.parent.chmod(0o1777)
+    assert host_dir.run([host_dir.write(host_dir.config, "new\n")])["error"] is None
 
 
 @pytest.mark.parametrize(
     "mode, gid, refused", [(0o775, 0, False), (0o775, 50, True), (0o755, 50, False)]
 )
-def test_a_group_that_may_write_counts_unless_it_is_ours(node, mode, gid, refused):
-    os.chown(str(node.etc), 0, gid)
-    node.etc.chmod(mode)
-    assert (node.run([node.write(node.config, "new\n")])["error"] is not None) == refused
+def test_a_group_that_may_write_counts_unless_it_is_ours(host_dir, mode, gid, refused):
+    os.chown(str(host_dir.etc), 0, gid)
+    host_dir.etc.chmod(mode)
+    assert (
+        host_dir.run([host_dir.write(host_dir.config, "new\n")])["error"] is not None
+    ) == refused
 
 
 @pytest.mark.parametrize("groups, refused", [(["staff"], False), (["microk8s"], True), ([], True)])
-def test_a_group_that_the_change_names_may_write_on_the_way(node, groups, refused):
-    os.chown(str(node.etc), 0, grp.getgrnam("staff").gr_gid)
-    node.etc.chmod(0o770)
-    found = node.run([node.write(node.config, "new\n", groups=groups)])
+def test_a_group_that_the_change_names_may_write_on_the_way(host_dir, groups, refused):
+    os.chown(str(host_dir.etc), 0, grp.getgrnam("staff").gr_gid)
+    host_dir.etc.chmod(0o770)
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n", groups=groups)])
     assert (found["error"] is not None) == refused
-    assert node.config.read_text() == (CONFIG if refused else "new\n")
+    assert host_dir.config.read_text() == (CONFIG if refused else "new\n")
 
 
 # As the kernel has them: an ACL that lets user 12 read, the label that SELinux's policy gives a
@@ -177,30 +179,30 @@ ATTRIBUTES = {
 }
 
 
-def test_everything_about_an_existing_file_stays_through_change_and_return(node):
-    os.chown(str(node.config), 12, 34)
-    node.config.chmod(0o2640)
+def test_everything_about_an_existing_file_stays_through_change_and_return(host_dir):
+    os.chown(str(host_dir.config), 12, 34)
+    host_dir.config.chmod(0o2640)
     given = []
     for name, value in ATTRIBUTES.items():
         # a file system or a kernel without them: the rest is to stay all the same
         with contextlib.suppress(OSError):
-            os.setxattr(str(node.config), name, value)
+            os.setxattr(str(host_dir.config), name, value)
             given.append(name)
-    assert sorted(given) == sorted(os.listxattr(str(node.config)))
+    assert sorted(given) == sorted(os.listxattr(str(host_dir.config)))
 
     def about():
-        found = os.stat(str(node.config))
-        names = sorted(os.listxattr(str(node.config)))
+        found = os.stat(str(host_dir.config))
+        names = sorted(os.listxattr(str(host_dir.config)))
         return (
             stat.S_IMODE(found.st_mode),
             found.st_uid,
             found.st_gid,
-            [(name, os.getxattr(str(node.config), name)) for name in names],
+            [(name, os.getxattr(str(host_dir.config), name)) for name in names],
         )
 
     before = about()
-    node.run([node.write(node.config, "new\n")])
+    host_dir.run([host_dir.write(host_dir.config, "new\n")])
     assert about() == before
-    node.run([{"path": str(node.config), "op": "restore", "id": ""}], id="2" * 32)
+    host_dir.run([{"path": str(host_dir.config), "op": "restore", "id": ""}], id="2" * 32)
     assert about() == before
-    assert node.config.read_text() == CONFIG
+    assert host_dir.config.read_text() == CONFIG

@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
     entry as transaction_entry,
 )
 
-from .conftest import Node, script, sha
+from .conftest import HostDirectory, script, sha
 
 OLD, NEW, OTHER = "old: 1\n", "new: 2\n", "other: 3\n"
 UNIT = "gpufleet-watch.service"
@@ -67,7 +67,7 @@ class Steps(object):
         return call
 
 
-class Host(Node):
+class Host(HostDirectory):
     """A directory that engines scan with a file that a guard keeps, and that transactions write."""
 
     def __init__(self, directory, monkeypatch):
@@ -279,11 +279,11 @@ def of_modes(host):
 
 def of_device_nodes(host):
     (host.directory / "majors").write_text("Character devices:\n  1 mem\n\n")
-    node = host.directory / "dev" / "null"
+    device = host.directory / "dev" / "null"
 
     def instructions(value):
         (host.directory / "params").write_text("Mode: %d\n" % (0o600 if value == "FAST" else 0o640))
-        rule = {"path": str(node), "minor": 3, "drivers": ["mem"]}
+        rule = {"path": str(device), "minor": 3, "drivers": ["mem"]}
         params = {"file": str(host.directory / "params"), "mode": "Mode"}
         return {
             "seconds": 20,
@@ -297,7 +297,9 @@ def of_device_nodes(host):
         device_nodes.main,
         [],
         instructions,
-        lambda: "FAST" if node.exists() and stat.S_IMODE(node.stat().st_mode) == 0o600 else "SLOW",
+        lambda: (
+            "FAST" if device.exists() and stat.S_IMODE(device.stat().st_mode) == 0o600 else "SLOW"
+        ),
     )
 
 

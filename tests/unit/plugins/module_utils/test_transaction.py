@@ -28,56 +28,63 @@ from .conftest import CONFIG, ask, edit, restore, sha, told
 # --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_file_in_new_directories(node):
-    found = node.run([node.write(node.dropin, "a = 1\n", mode="0600", expect=None)])
+def test_a_new_file_in_new_directories(host_dir):
+    found = host_dir.run([host_dir.write(host_dir.dropin, "a = 1\n", mode="0600", expect=None)])
     assert found["error"] is None
     assert found["changed"]
-    assert found["written"] == [str(node.dropin)]
-    assert node.dropin.read_text() == "a = 1\n"
-    assert stat.S_IMODE(node.dropin.stat().st_mode) == 0o600
-    assert stat.S_IMODE(node.dropin.parent.stat().st_mode) == 0o755
+    assert found["written"] == [str(host_dir.dropin)]
+    assert host_dir.dropin.read_text() == "a = 1\n"
+    assert stat.S_IMODE(host_dir.dropin.stat().st_mode) == 0o600
+    assert stat.S_IMODE(host_dir.dropin.parent.stat().st_mode) == 0o755
     # nothing temporary is left anywhere
-    assert sorted(os.listdir(str(node.etc))) == [
+    assert sorted(os.listdir(str(host_dir.etc))) == [
         "conf.d",
         "config.toml",
     ]
-    assert os.listdir(str(node.directory / "etc")) == ["engine"]
-    assert node.states() == ["committed"]
+    assert os.listdir(str(host_dir.directory / "etc")) == ["engine"]
+    assert host_dir.states() == ["committed"]
 
 
-def test_bytes_that_are_no_text(node):
+def test_bytes_that_are_no_text(host_dir):
     """A package, for example: they come as base64, and stay as they are."""
     data = bytes(range(256)) * 10
-    found = node.run(
+    found = host_dir.run(
         [
-            node.write(
-                node.dropin, base64.b64encode(data).decode("ascii"), encoding="base64", expect=None
+            host_dir.write(
+                host_dir.dropin,
+                base64.b64encode(data).decode("ascii"),
+                encoding="base64",
+                expect=None,
             )
         ]
     )
     assert found["error"] is None
-    assert node.dropin.read_bytes() == data
-    again = node.run(
-        [node.write(node.dropin, base64.b64encode(data).decode("ascii"), encoding="base64")],
+    assert host_dir.dropin.read_bytes() == data
+    again = host_dir.run(
+        [
+            host_dir.write(
+                host_dir.dropin, base64.b64encode(data).decode("ascii"), encoding="base64"
+            )
+        ],
         id="f" * 32,
     )
     assert not again["changed"]
-    back = node.run([restore(node.dropin)], id="e" * 32)
+    back = host_dir.run([restore(host_dir.dropin)], id="e" * 32)
     assert back["error"] is None
-    assert not node.dropin.exists()
+    assert not host_dir.dropin.exists()
 
 
-def test_a_second_run_changes_nothing(node):
-    node.run([node.write(node.dropin, "a = 1\n")])
-    before = os.stat(str(node.dropin))[:7]  # all but the times: reading may change one
-    written = os.stat(str(node.dropin)).st_mtime_ns
-    found = node.run([node.write(node.dropin, "a = 1\n")], id="f" * 32)
+def test_a_second_run_changes_nothing(host_dir):
+    host_dir.run([host_dir.write(host_dir.dropin, "a = 1\n")])
+    before = os.stat(str(host_dir.dropin))[:7]  # all but the times: reading may change one
+    written = os.stat(str(host_dir.dropin)).st_mtime_ns
+    found = host_dir.run([host_dir.write(host_dir.dropin, "a = 1\n")], id="f" * 32)
     assert found["error"] is None
     assert not found["changed"]
     assert found["written"] == []
     assert found["journal"] is None
-    assert os.stat(str(node.dropin))[:7] == before
-    assert os.stat(str(node.dropin)).st_mtime_ns == written
+    assert os.stat(str(host_dir.dropin))[:7] == before
+    assert os.stat(str(host_dir.dropin)).st_mtime_ns == written
 
 
 @pytest.mark.parametrize(
@@ -92,12 +99,12 @@ def test_a_second_run_changes_nothing(node):
         ("", [(0, 0, "a\n")], "a\n"),
     ],
 )
-def test_edits_are_line_ranges_of_the_file_that_was_seen(node, before, edits, after):
-    node.config.write_bytes(before.encode("utf-8"))
-    found = node.run([edit(node, edits, after, before)])
+def test_edits_are_line_ranges_of_the_file_that_was_seen(host_dir, before, edits, after):
+    host_dir.config.write_bytes(before.encode("utf-8"))
+    found = host_dir.run([edit(host_dir, edits, after, before)])
     assert found["error"] is None
-    assert node.config.read_bytes() == after.encode("utf-8")
-    assert stat.S_IMODE(node.config.stat().st_mode) == 0o640
+    assert host_dir.config.read_bytes() == after.encode("utf-8")
+    assert stat.S_IMODE(host_dir.config.stat().st_mode) == 0o640
 
 
 @pytest.mark.parametrize(
@@ -108,70 +115,71 @@ def test_edits_are_line_ranges_of_the_file_that_was_seen(node, before, edits, af
         ([(0, 1, "y\n")], "another file than was planned"),
     ],
 )
-def test_edits_that_cannot_be_meant(node, edits, said):
-    found = node.run([edit(node, edits, "whatever")])
+def test_edits_that_cannot_be_meant(host_dir, edits, said):
+    found = host_dir.run([edit(host_dir, edits, "whatever")])
     assert said in found["error"]["message"]
-    assert node.config.read_text() == CONFIG
+    assert host_dir.config.read_text() == CONFIG
 
 
-def test_a_symlinked_config_stays_a_link(node):
-    real = node.directory / "real.toml"
-    node.config.rename(real)
-    node.config.symlink_to(real)
+def test_a_symlinked_config_stays_a_link(host_dir):
+    real = host_dir.directory / "real.toml"
+    host_dir.config.rename(real)
+    host_dir.config.symlink_to(real)
     assert (
-        node.run([edit(node, [(1, 2, "")], CONFIG.replace("# a comment\n", ""))])["error"] is None
+        host_dir.run([edit(host_dir, [(1, 2, "")], CONFIG.replace("# a comment\n", ""))])["error"]
+        is None
     )
-    assert node.config.is_symlink()
+    assert host_dir.config.is_symlink()
     assert real.read_text() == CONFIG.replace("# a comment\n", "")
 
 
-def test_owner_mode_and_attributes_of_an_existing_file_stay(node):
+def test_owner_mode_and_attributes_of_an_existing_file_stay(host_dir):
     try:
-        os.setxattr(str(node.config), "user.note", b"mine")
+        os.setxattr(str(host_dir.config), "user.note", b"mine")
     except OSError:
         pass  # a file system without them
-    attributes = os.listxattr(str(node.config))
+    attributes = os.listxattr(str(host_dir.config))
     if os.geteuid() == 0:
-        os.chown(str(node.config), 12, 34)
-    before = node.config.stat()
-    node.run([node.write(node.config, "new\n")])
-    after = node.config.stat()
+        os.chown(str(host_dir.config), 12, 34)
+    before = host_dir.config.stat()
+    host_dir.run([host_dir.write(host_dir.config, "new\n")])
+    after = host_dir.config.stat()
     assert (after.st_uid, after.st_gid, after.st_mode) == (
         before.st_uid,
         before.st_gid,
         before.st_mode,
     )
-    assert os.listxattr(str(node.config)) == attributes
+    assert os.listxattr(str(host_dir.config)) == attributes
 
 
 @pytest.mark.parametrize(
     "number, refused", [(errno.EOPNOTSUPP, False), (errno.EIO, True), (errno.EPERM, True)]
 )
 def test_a_file_whose_attributes_cannot_be_read_is_not_written_without_them(
-    node, monkeypatch, number, refused
+    host_dir, monkeypatch, number, refused
 ):
     def fails(*_words, **_more):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "listxattr", fails)
-    found = node.run([node.write(node.config, "new\n")])
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")])
     assert bool(found["error"]) is refused
-    assert node.config.read_text() == (CONFIG if refused else "new\n")
+    assert host_dir.config.read_text() == (CONFIG if refused else "new\n")
 
 
 @pytest.mark.parametrize("kind", ["fifo", "dir", "dangling"])
-def test_what_is_no_regular_file_is_refused(node, kind):
-    path = node.etc / "odd"
+def test_what_is_no_regular_file_is_refused(host_dir, kind):
+    path = host_dir.etc / "odd"
     {
         "fifo": lambda: os.mkfifo(str(path)),
         "dir": path.mkdir,
         "dangling": lambda: path.symlink_to("/nowhere/at/all"),
     }[kind]()
-    before = node.tree()
-    found = node.run([node.write(path, "x")])
+    before = host_dir.tree()
+    found = host_dir.run([host_dir.write(path, "x")])
     assert found["error"]["phase"] == "expect"
     assert str(path) in found["error"]["message"]
-    assert node.tree() == before
+    assert host_dir.tree() == before
 
 
 # --- expectations
@@ -182,19 +190,19 @@ def test_what_is_no_regular_file_is_refused(node, kind):
     "expect, found",
     [(sha("other"), told(CONFIG)), (None, told(CONFIG))],
 )
-def test_a_file_that_moved_on_is_a_conflict(node, expect, found):
-    result = node.run([node.write(node.config, "new\n", expect=expect)])
+def test_a_file_that_moved_on_is_a_conflict(host_dir, expect, found):
+    result = host_dir.run([host_dir.write(host_dir.config, "new\n", expect=expect)])
     assert result["conflict"] == [
-        {"what": "file", "path": str(node.config), "expected": expect, "found": found}
+        {"what": "file", "path": str(host_dir.config), "expected": expect, "found": found}
     ]
     assert result["error"]["phase"] == "expect"
-    assert node.config.read_text() == CONFIG
+    assert host_dir.config.read_text() == CONFIG
 
 
-def test_files_units_packages_and_programs_that_were_only_looked_at_count_too(node, systemd):
+def test_files_units_packages_and_programs_that_were_only_looked_at_count_too(host_dir, systemd):
     systemd.add("engine.service", invocation="i2")
     expect = {
-        "files": {str(node.config): sha("x")},
+        "files": {str(host_dir.config): sha("x")},
         "units": {"engine.service": "i1"},
         "packages": {"no-such-package": "1"},
     }
@@ -203,128 +211,130 @@ def test_files_units_packages_and_programs_that_were_only_looked_at_count_too(no
         sys.executable: host_files.identify_program("", sys.executable),
         "/nor/this": None,
     }
-    found = node.run([node.write(node.dropin, "x")], expect=expect)
+    found = host_dir.run([host_dir.write(host_dir.dropin, "x")], expect=expect)
     assert [(entry["what"], entry["expected"], entry["found"]) for entry in found["conflict"]] == [
         ("file", sha("x"), told(CONFIG)),
         ("unit", "i1", "i2"),
         ("package", "1", None),
         ("program", "1:2:3", None),
     ]
-    assert not node.dropin.exists()
+    assert not host_dir.dropin.exists()
 
 
-def test_two_transactions_at_once(node):
-    with journal_writer.hold_transaction_lock(node.journal, "the other one", keep=True):
-        found = node.run([node.write(node.config, "new\n")])
+def test_two_transactions_at_once(host_dir):
+    with journal_writer.hold_transaction_lock(host_dir.journal, "the other one", keep=True):
+        found = host_dir.run([host_dir.write(host_dir.config, "new\n")])
     assert found["error"]["phase"] == "lock"
     assert "the other one" in found["error"]["message"]
-    assert node.config.read_text() == CONFIG
+    assert host_dir.config.read_text() == CONFIG
 
 
-def test_a_journal_that_others_may_write_to_is_refused(node):
-    os.mkdir(node.journal)
-    os.chmod(node.journal, 0o777)
+def test_a_journal_that_others_may_write_to_is_refused(host_dir):
+    os.mkdir(host_dir.journal)
+    os.chmod(host_dir.journal, 0o777)
     assert (
         "only root may be able to write to the journal"
-        in node.run([node.write(node.config, "x")])["error"]["message"]
+        in host_dir.run([host_dir.write(host_dir.config, "x")])["error"]["message"]
     )
-    assert node.config.read_text() == CONFIG
+    assert host_dir.config.read_text() == CONFIG
 
 
 # --- restore
 # ------------------------------------------------------------------------------------------------------------
 
 
-def test_restore_gives_back_bytes_mode_time_absence_and_directories(node):
-    before, time_before = node.tree(), os.stat(str(node.config)).st_mtime_ns
-    node.run([node.write(node.config, "first\n"), node.write(node.dropin, "a\n")])
+def test_restore_gives_back_bytes_mode_time_absence_and_directories(host_dir):
+    before, time_before = host_dir.tree(), os.stat(str(host_dir.config)).st_mtime_ns
+    host_dir.run(
+        [host_dir.write(host_dir.config, "first\n"), host_dir.write(host_dir.dropin, "a\n")]
+    )
     # the original is the one from before the first
-    node.run([node.write(node.config, "second\n", mode="0600")], id="2" * 32)
-    found = node.run([restore(node.config), restore(node.dropin)], id="3" * 32)
+    host_dir.run([host_dir.write(host_dir.config, "second\n", mode="0600")], id="2" * 32)
+    found = host_dir.run([restore(host_dir.config), restore(host_dir.dropin)], id="3" * 32)
     assert found["error"] is None
     assert found["changed"]
-    assert (found["written"], found["removed"]) == ([str(node.config)], [str(node.dropin)])
-    assert node.tree() == before
-    assert os.stat(str(node.config)).st_mtime_ns == time_before
-    assert node.originals() == {}
+    assert (found["written"], found["removed"]) == ([str(host_dir.config)], [str(host_dir.dropin)])
+    assert host_dir.tree() == before
+    assert os.stat(str(host_dir.config)).st_mtime_ns == time_before
+    assert host_dir.originals() == {}
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("last", ["restore", "remove"])
-def test_a_directory_goes_with_the_last_of_our_files_in_it(node, order, last):
+def test_a_directory_goes_with_the_last_of_our_files_in_it(host_dir, order, last):
     """One transaction made it, another wrote a second file into it, and they go in any order,
     changed by someone or not.
     """
-    before = node.tree()
-    specs = [node.etc / "made" / "deep" / name for name in ("a.yaml", "b.yaml")]
-    node.run([node.write(specs[0], "a\n")], id="1" * 32)
-    node.run([node.write(specs[1], "b\n")], id="2" * 32)
+    before = host_dir.tree()
+    specs = [host_dir.etc / "made" / "deep" / name for name in ("a.yaml", "b.yaml")]
+    host_dir.run([host_dir.write(specs[0], "a\n")], id="1" * 32)
+    host_dir.run([host_dir.write(specs[1], "b\n")], id="2" * 32)
     first, second = (specs[number] for number in order)
-    assert node.run([restore(first)], id="3" * 32)["error"] is None
+    assert host_dir.run([restore(first)], id="3" * 32)["error"] is None
     assert second.exists()
     goes = {"restore": restore(second), "remove": {"path": str(second), "op": "remove"}}[last]
-    assert node.run([goes], id="4" * 32)["error"] is None
-    assert node.tree() == before
-    assert node.originals() == {}
+    assert host_dir.run([goes], id="4" * 32)["error"] is None
+    assert host_dir.tree() == before
+    assert host_dir.originals() == {}
 
 
-def test_the_journal_is_in_the_order_in_which_it_happened_also_within_a_second(node):
+def test_the_journal_is_in_the_order_in_which_it_happened_also_within_a_second(host_dir):
     for number, first in enumerate("c1b0"):  # names begin with the second, and go on with the id
-        node.run([node.write(node.config, "%d\n" % number)], id=first * 32)
-    assert [entry["id"][0] for entry in journal.list_transactions(node.journal)] == list("c1b0")
+        host_dir.run([host_dir.write(host_dir.config, "%d\n" % number)], id=first * 32)
+    assert [entry["id"][0] for entry in journal.list_transactions(host_dir.journal)] == list("c1b0")
 
 
-def test_a_directory_in_which_somebody_else_has_a_file_stays(node):
-    node.run([node.write(node.dropin, "a\n")])
-    (node.dropin.parent / "50-theirs.toml").write_text("theirs\n")
-    node.run([restore(node.dropin)], id="2" * 32)
-    assert os.listdir(str(node.dropin.parent)) == ["50-theirs.toml"]
+def test_a_directory_in_which_somebody_else_has_a_file_stays(host_dir):
+    host_dir.run([host_dir.write(host_dir.dropin, "a\n")])
+    (host_dir.dropin.parent / "50-theirs.toml").write_text("theirs\n")
+    host_dir.run([restore(host_dir.dropin)], id="2" * 32)
+    assert os.listdir(str(host_dir.dropin.parent)) == ["50-theirs.toml"]
 
 
-def test_restore_of_a_removed_file(node):
-    node.run([{"path": str(node.config), "op": "remove", "expect": sha(CONFIG)}])
-    assert not node.config.exists()
-    node.run([restore(node.config)], id="2" * 32)
-    assert node.config.read_text() == CONFIG
+def test_restore_of_a_removed_file(host_dir):
+    host_dir.run([{"path": str(host_dir.config), "op": "remove", "expect": sha(CONFIG)}])
+    assert not host_dir.config.exists()
+    host_dir.run([restore(host_dir.config)], id="2" * 32)
+    assert host_dir.config.read_text() == CONFIG
 
 
-def test_restore_of_a_file_that_somebody_changed_since_is_a_conflict(node):
-    node.run([node.write(node.config, "ours\n")])
-    node.config.write_text("theirs\n")
-    found = node.run([restore(node.config)], id="2" * 32)
+def test_restore_of_a_file_that_somebody_changed_since_is_a_conflict(host_dir):
+    host_dir.run([host_dir.write(host_dir.config, "ours\n")])
+    host_dir.config.write_text("theirs\n")
+    found = host_dir.run([restore(host_dir.config)], id="2" * 32)
     assert found["conflict"] == [
         {
             "what": "original",
-            "path": str(node.config),
+            "path": str(host_dir.config),
             "expected": told("ours\n"),
             "found": told("theirs\n"),
         }
     ]
-    assert node.config.read_text() == "theirs\n"
+    assert host_dir.config.read_text() == "theirs\n"
     # a file that is ours alone
-    forced = dict(restore(node.config), expect=sha("theirs\n"), changed=True)
-    assert node.run([forced], id="3" * 32)["error"] is None
-    assert (node.config.read_text(), node.originals()) == (CONFIG, {})
+    forced = dict(restore(host_dir.config), expect=sha("theirs\n"), changed=True)
+    assert host_dir.run([forced], id="3" * 32)["error"] is None
+    assert (host_dir.config.read_text(), host_dir.originals()) == (CONFIG, {})
 
 
-def test_an_edit_that_takes_ours_out_forgets_the_original(node):
-    node.run([node.write(node.config, "ours\n")])
-    node.run([node.write(node.config, "ours and theirs\n")], id="2" * 32)
-    node.run([node.write(node.config, "theirs\n", forget=True)], id="3" * 32)
-    assert node.originals() == {}
+def test_an_edit_that_takes_ours_out_forgets_the_original(host_dir):
+    host_dir.run([host_dir.write(host_dir.config, "ours\n")])
+    host_dir.run([host_dir.write(host_dir.config, "ours and theirs\n")], id="2" * 32)
+    host_dir.run([host_dir.write(host_dir.config, "theirs\n", forget=True)], id="3" * 32)
+    assert host_dir.originals() == {}
 
 
-def test_of_originals_what_is_listed_is_told(node):
-    node.config.write_text('password = "hunter2"\n')
-    node.run([node.write(node.config, "ours\n")])
+def test_of_originals_what_is_listed_is_told(host_dir):
+    host_dir.config.write_text('password = "hunter2"\n')
+    host_dir.run([host_dir.write(host_dir.config, "ours\n")])
     question = {
         "id": "o",
         "kind": "originals",
-        "dir": node.journal,
+        "dir": host_dir.journal,
         "keep": [{"ends": ".toml", "keep": {"format": "toml"}}],
     }
     found = observe.run({"schema": 1, "root": "/", "questions": [question]})["answers"]["o"]
-    original = found["originals"][str(node.config)]
+    original = found["originals"][str(host_dir.config)]
     assert original["content"] == 'xxxxxxxx = "       "\n'
     assert original["existed"]
     assert original["sha256_before"] == told('password = "hunter2"\n')
@@ -332,25 +342,25 @@ def test_of_originals_what_is_listed_is_told(node):
     assert found["unfinished"] == []
 
 
-def test_the_journal_is_private_and_bounded(node):
+def test_the_journal_is_private_and_bounded(host_dir):
     for number in range(journal_writer.KEPT_ENTRIES + 3):
-        node.run([node.write(node.config, "%d\n" % number)], id="%032x" % number)
-    assert len(node.states()) == journal_writer.KEPT_ENTRIES
-    for directory, _subdirs, names in os.walk(node.journal):
+        host_dir.run([host_dir.write(host_dir.config, "%d\n" % number)], id="%032x" % number)
+    assert len(host_dir.states()) == journal_writer.KEPT_ENTRIES
+    for directory, _subdirs, names in os.walk(host_dir.journal):
         # The top may be entered by everyone: the decision that others read lies there.
         assert stat.S_IMODE(os.stat(directory).st_mode) == (
-            0o755 if directory == node.journal else 0o700
+            0o755 if directory == host_dir.journal else 0o700
         )
         assert all(
             stat.S_IMODE(os.stat(os.path.join(directory, name)).st_mode) == 0o600 for name in names
         )
 
 
-def dated(node, year, numbers):
+def dated(host_dir, year, numbers):
     """Entries as an earlier release has written them, by a clock that was ahead: their names begin
     with their time.
     """
-    place = os.path.join(node.journal, "journal")
+    place = os.path.join(host_dir.journal, "journal")
     for number in numbers:
         (name,) = [name for name in os.listdir(place) if name.endswith("%032x" % number)]
         os.rename(
@@ -358,32 +368,32 @@ def dated(node, year, numbers):
         )
 
 
-def test_a_clock_that_is_set_back_hides_no_transaction(node):
+def test_a_clock_that_is_set_back_hides_no_transaction(host_dir):
     """All that the journal keeps is of next year, and what happens now is kept, and is the newest."""
     kept = journal_writer.KEPT_ENTRIES
     for number in range(kept):
-        node.run([node.write(node.config, "%d\n" % number)], id="%032x" % number)
-    dated(node, 2099, range(kept))
+        host_dir.run([host_dir.write(host_dir.config, "%d\n" % number)], id="%032x" % number)
+    dated(host_dir, 2099, range(kept))
     for number in (kept, kept + 1):
-        node.run([node.write(node.config, "%d\n" % number)], id="%032x" % number)
-    found = [entry["id"] for entry in journal.list_transactions(node.journal)]
+        host_dir.run([host_dir.write(host_dir.config, "%d\n" % number)], id="%032x" % number)
+    found = [entry["id"] for entry in journal.list_transactions(host_dir.journal)]
     assert len(found) == kept
     assert found[-2:] == ["%032x" % kept, "%032x" % (kept + 1)]
-    listed = ask(kind="originals", dir=node.journal, listing=True)
+    listed = ask(kind="originals", dir=host_dir.journal, listing=True)
     assert [entry["id"] for entry in listed["journal"]] == found[::-1]
 
 
-def test_transactions_are_in_the_order_of_their_numbers(node, monkeypatch):
+def test_transactions_are_in_the_order_of_their_numbers(host_dir, monkeypatch):
     times = itertools.count(9999, -1)
     monkeypatch.setattr(journal.time, "strftime", lambda *_words: "20300101T%06dZ" % next(times))
     for number in range(12):
-        node.run([node.write(node.config, "%d\n" % number)], id="%032x" % (99 - number))
-    assert [entry["id"] for entry in journal.list_transactions(node.journal)] == [
+        host_dir.run([host_dir.write(host_dir.config, "%d\n" % number)], id="%032x" % (99 - number))
+    assert [entry["id"] for entry in journal.list_transactions(host_dir.journal)] == [
         "%032x" % (99 - number) for number in range(12)
     ]
-    assert [name.partition("-")[0] for name in journal.list_transaction_names(node.journal)] == [
-        "n%010d" % number for number in range(1, 13)
-    ]
+    assert [
+        name.partition("-")[0] for name in journal.list_transaction_names(host_dir.journal)
+    ] == ["n%010d" % number for number in range(1, 13)]
 
 
 def test_what_is_newest_stays_whatever_the_clock_says(tmp_path):

@@ -14,17 +14,17 @@ from .conftest import CONFIG, edit, script
 # ----------------------------------------------------------------------------------------
 
 
-def validator(node, text):
-    return script(node.directory / "validator", "#!/bin/sh\n" + text + "\n")
+def validator(host_dir, text):
+    return script(host_dir.directory / "validator", "#!/bin/sh\n" + text + "\n")
 
 
-def staging(node, program, **more):
+def staging(host_dir, program, **more):
     stage = {
         "files": [
-            {"name": "e/config.toml", "source": str(node.config)},
-            {"name": "e/conf.d", "source": str(node.etc / "conf.d"), "tree": True},
+            {"name": "e/config.toml", "source": str(host_dir.config)},
+            {"name": "e/conf.d", "source": str(host_dir.etc / "conf.d"), "tree": True},
         ],
-        "substitute": [[str(node.etc / "conf.d"), "{stage}/e/conf.d"]],
+        "substitute": [[str(host_dir.etc / "conf.d"), "{stage}/e/conf.d"]],
     }
     check = dict(
         {"argv": [program, "{stage}/e/config.toml", "{stage}/e/conf.d"], "timeout": 10}, **more
@@ -35,42 +35,42 @@ def staging(node, program, **more):
 CAT = 'cat "$1" "$2"/* 2>/dev/null; true'
 
 
-def test_check_mode_stages_validates_and_leaves_no_trace(node):
-    before = sorted(os.listdir(str(node.directory)) + ["validator"])
-    tree = node.tree()
-    imports = 'imports = ["%s/*"]\n' % (node.etc / "conf.d")
+def test_check_mode_stages_validates_and_leaves_no_trace(host_dir):
+    before = sorted(os.listdir(str(host_dir.directory)) + ["validator"])
+    tree = host_dir.tree()
+    imports = 'imports = ["%s/*"]\n' % (host_dir.etc / "conf.d")
     changes = [
-        node.write(node.dropin, "b = 2\n"),
-        edit(node, [(1, 2, imports)], CONFIG.replace("# a comment\n", imports)),
+        host_dir.write(host_dir.dropin, "b = 2\n"),
+        edit(host_dir, [(1, 2, imports)], CONFIG.replace("# a comment\n", imports)),
     ]
-    found = node.run(changes, check=True, **staging(node, validator(node, CAT)))
+    found = host_dir.run(changes, check=True, **staging(host_dir, validator(host_dir, CAT)))
     assert found["error"] is None
     assert found["changed"]
-    assert found["written"] == [str(node.dropin), str(node.config)]
+    assert found["written"] == [str(host_dir.dropin), str(host_dir.config)]
     assert found["validation"][0]["findings"] == []
     assert found["said"] is None
-    assert node.tree() == tree
-    assert sorted(os.listdir(str(node.directory))) == before
+    assert host_dir.tree() == tree
+    assert sorted(os.listdir(str(host_dir.directory))) == before
 
 
-def test_check_mode_beneath_a_bare_root_leaves_no_trace(node):
-    (node.directory / "image").mkdir()
-    found = node.run(
-        [node.write("/etc/a", "x")],
-        root=str(node.directory / "image"),
+def test_check_mode_beneath_a_bare_root_leaves_no_trace(host_dir):
+    (host_dir.directory / "image").mkdir()
+    found = host_dir.run(
+        [host_dir.write("/etc/a", "x")],
+        root=str(host_dir.directory / "image"),
         journal_dir="/var/lib/gpufleet",
         check=True,
     )
     assert found["changed"]
-    assert os.listdir(str(node.directory / "image")) == []
+    assert os.listdir(str(host_dir.directory / "image")) == []
 
 
-def test_the_copies_name_each_other_and_the_host_keeps_its_own_names(node):
-    node.config.write_text('imports = ["%s/*"]\n' % (node.etc / "conf.d"))
-    program = validator(node, 'grep -q "/stage-" "$1"')
-    found = node.run([node.write(node.dropin, "b\n")], **staging(node, program))
+def test_the_copies_name_each_other_and_the_host_keeps_its_own_names(host_dir):
+    host_dir.config.write_text('imports = ["%s/*"]\n' % (host_dir.etc / "conf.d"))
+    program = validator(host_dir, 'grep -q "/stage-" "$1"')
+    found = host_dir.run([host_dir.write(host_dir.dropin, "b\n")], **staging(host_dir, program))
     assert found["validation"][0]["rc"] == 0
-    assert "/stage-" not in node.config.read_text()
+    assert "/stage-" not in host_dir.config.read_text()
 
 
 @pytest.mark.parametrize(
@@ -106,48 +106,52 @@ def test_the_copies_name_each_other_and_the_host_keeps_its_own_names(node):
     ],
 )
 @pytest.mark.parametrize("check", [True, False])
-def test_what_a_validator_refuses_changes_nothing(node, program, more, finding, check):
-    before = node.tree()
+def test_what_a_validator_refuses_changes_nothing(host_dir, program, more, finding, check):
+    before = host_dir.tree()
     more = dict(more)
     if "baseline" in more:
         more["baseline"] = [
-            str(node.config) if word == "CONFIG" else word for word in more["baseline"]
+            str(host_dir.config) if word == "CONFIG" else word for word in more["baseline"]
         ]
-    found = node.run(
-        [node.write(node.dropin, "b = 2\n")],
+    found = host_dir.run(
+        [host_dir.write(host_dir.dropin, "b = 2\n")],
         check=check,
-        **staging(node, validator(node, program), **more),
+        **staging(host_dir, validator(host_dir, program), **more),
     )
     assert found["error"]["phase"] == "validate"
     assert finding in found["error"]["message"]
-    assert node.tree() == before
+    assert host_dir.tree() == before
     assert not found["changed"]
 
 
-def test_allowed_differences_pass_whatever_their_order(node):
-    program = validator(node, 'printf "  x = 1\\nb = 2\\n[plugins]\\n# a comment\\nversion = 2\\n"')
-    more = {"baseline": ["cat", str(node.config)], "allow": ["(?i)B = .*"]}
-    found = node.run([node.write(node.dropin, "b = 2\n")], **staging(node, program, **more))
+def test_allowed_differences_pass_whatever_their_order(host_dir):
+    program = validator(
+        host_dir, 'printf "  x = 1\\nb = 2\\n[plugins]\\n# a comment\\nversion = 2\\n"'
+    )
+    more = {"baseline": ["cat", str(host_dir.config)], "allow": ["(?i)B = .*"]}
+    found = host_dir.run(
+        [host_dir.write(host_dir.dropin, "b = 2\n")], **staging(host_dir, program, **more)
+    )
     assert found["validation"][0]["findings"] == []
 
 
-def test_a_complaint_about_the_present_configuration_too_is_not_news(node):
+def test_a_complaint_about_the_present_configuration_too_is_not_news(host_dir):
     complain = "echo 'time=\"2026-01-01T0%s:00:00Z\" level=warning msg=old' >&2; cat "
     refuse = [{"pattern": "level=warning", "says": "it warns"}]
     more = {
-        "baseline": ["sh", "-c", complain % 1 + str(node.config)],
+        "baseline": ["sh", "-c", complain % 1 + str(host_dir.config)],
         "refuse": refuse,
         "allow": ["b"],
     }
-    found = node.run(
-        [node.write(node.dropin, "b\n")],
-        **staging(node, validator(node, complain % 2 + '"$1" "$2"/*'), **more),
+    found = host_dir.run(
+        [host_dir.write(host_dir.dropin, "b\n")],
+        **staging(host_dir, validator(host_dir, complain % 2 + '"$1" "$2"/*'), **more),
     )
     assert found["error"] is None
-    more["baseline"] = ["cat", str(node.config)]
-    found = node.run(
-        [node.write(node.dropin, "b2\n")],
-        **staging(node, validator(node, complain % 2 + '"$1" "$2"/*'), **more),
+    more["baseline"] = ["cat", str(host_dir.config)]
+    found = host_dir.run(
+        [host_dir.write(host_dir.dropin, "b2\n")],
+        **staging(host_dir, validator(host_dir, complain % 2 + '"$1" "$2"/*'), **more),
     )
     assert found["error"]["phase"] == "validate"
 
@@ -158,15 +162,15 @@ def test_a_complaint_about_the_present_configuration_too_is_not_news(node):
     ids=["the same complaint", "another one", "none"],
 )
 def test_a_validator_that_refuses_the_present_configuration_too_says_why_and_that(
-    node, present, rc, code
+    host_dir, present, rc, code
 ):
     known = [{"code": "bad", "pattern": "bad (?P<line>[0-9]+)", "values": {"line": "number"}}]
     more = {
         "baseline": ["sh", "-c", present],
         "require": [{"pattern": "^nvidia$", "says": "it has no nvidia"}],
     }
-    request = staging(node, validator(node, "echo 'bad 3' >&2; exit 1"), **more)
-    found = node.run([node.write(node.dropin, "b\n")], causes=known, **request)
+    request = staging(host_dir, validator(host_dir, "echo 'bad 3' >&2; exit 1"), **more)
+    found = host_dir.run([host_dir.write(host_dir.dropin, "b\n")], causes=known, **request)
     (report,) = found["validation"]
     assert (report["findings"], report["baseline_rc"]) == (["exit status 1"], rc)
     assert report["causes"] == [{"code": "bad", "values": {"line": code}}]
@@ -187,15 +191,17 @@ def test_a_validator_that_refuses_the_present_configuration_too_says_why_and_tha
         ("echo hunter2 >&2", {"refuse": [{"pattern": "hunter", "says": "it complains"}]}, []),
     ],
 )
-def test_what_a_validator_prints_stays_on_the_host(node, program, more, codes, check):
-    node.config.write_text('password = "hunter2"\n')
+def test_what_a_validator_prints_stays_on_the_host(host_dir, program, more, codes, check):
+    host_dir.config.write_text('password = "hunter2"\n')
     known = [{"code": "line", "pattern": "line (?P<line>\\w+)", "values": {"line": "number"}}]
-    request = staging(node, validator(node, program), **more)
-    found = node.run([node.write(node.dropin, "b\n")], check=check, causes=known, **request)
+    request = staging(host_dir, validator(host_dir, program), **more)
+    found = host_dir.run(
+        [host_dir.write(host_dir.dropin, "b\n")], check=check, causes=known, **request
+    )
     assert found["error"]["phase"] == "validate"
     assert "hunter2" not in repr(found)
     assert found["validation"][0]["causes"] == codes
-    kept = list((node.directory / "journal").glob("said/*")) if not check else []
+    kept = list((host_dir.directory / "journal").glob("said/*")) if not check else []
     assert [path.stat().st_mode & 0o777 for path in kept] == ([0o600] if found["said"] else [])
     assert bool(found["said"]) == (not check and program != "echo hunter2; exit 1")
     if found["said"]:
@@ -203,20 +209,22 @@ def test_what_a_validator_prints_stays_on_the_host(node, program, more, codes, c
         assert found["said"] == str(kept[0])
 
 
-def test_in_check_mode_a_validator_may_still_be_missing_when_a_package_brings_it(node):
+def test_in_check_mode_a_validator_may_still_be_missing_when_a_package_brings_it(host_dir):
     install = [{"argv": ["false"], "why": "install"}]
-    found = node.run(
-        [node.write(node.dropin, "b\n")],
+    found = host_dir.run(
+        [host_dir.write(host_dir.dropin, "b\n")],
         check=True,
         commands_before=install,
-        **staging(node, "/no/such/engine"),
+        **staging(host_dir, "/no/such/engine"),
     )
     assert found["error"] is None
     assert found["changed"]
     assert (
-        node.run([node.write(node.dropin, "b\n")], check=True, **staging(node, "/no/such/engine"))[
-            "error"
-        ]["phase"]
+        host_dir.run(
+            [host_dir.write(host_dir.dropin, "b\n")],
+            check=True,
+            **staging(host_dir, "/no/such/engine"),
+        )["error"]["phase"]
         == "validate"
     )
 
@@ -225,19 +233,19 @@ def test_in_check_mode_a_validator_may_still_be_missing_when_a_package_brings_it
 # ---------------------------------------------------------------------------------------------------------
 
 
-def test_commands_run_first_and_count_as_a_change(node):
-    found = node.run(
-        [], commands_before=[{"argv": ["touch", str(node.etc / "made")], "why": "install"}]
+def test_commands_run_first_and_count_as_a_change(host_dir):
+    found = host_dir.run(
+        [], commands_before=[{"argv": ["touch", str(host_dir.etc / "made")], "why": "install"}]
     )
     assert found["changed"]
     assert [(entry["argv"][0], entry["rc"]) for entry in found["ran"]] == [("touch", 0)]
 
 
-def test_a_command_that_fails_stops_everything_and_undoes_the_ones_before(node):
-    made = node.etc / "made"
+def test_a_command_that_fails_stops_everything_and_undoes_the_ones_before(host_dir):
+    made = host_dir.etc / "made"
     first = {"argv": ["touch", str(made)], "undo": ["rm", str(made)]}
-    found = node.run(
-        [node.write(node.config, "x")],
+    found = host_dir.run(
+        [host_dir.write(host_dir.config, "x")],
         commands_before=[first, {"argv": ["sh", "-c", "echo no space >&2; exit 100"]}],
     )
     assert found["error"]["phase"] == "command"
@@ -245,38 +253,38 @@ def test_a_command_that_fails_stops_everything_and_undoes_the_ones_before(node):
     with open(found["said"]) as words:
         assert words.read().endswith("exit 100\nno space\n\n")
     assert not made.exists()
-    assert node.config.read_text() == CONFIG
+    assert host_dir.config.read_text() == CONFIG
 
 
-def test_an_exit_status_that_a_command_may_have_is_no_failure(node):
+def test_an_exit_status_that_a_command_may_have_is_no_failure(host_dir):
     """zypper has one that says: installed, and a repository beside it is broken."""
     assert (
-        node.run([], commands_before=[{"argv": ["sh", "-c", "exit 106"], "accepts": [106]}])[
+        host_dir.run([], commands_before=[{"argv": ["sh", "-c", "exit 106"], "accepts": [106]}])[
             "error"
         ]
         is None
     )
-    other = node.run(
+    other = host_dir.run(
         [], id="2" * 32, commands_before=[{"argv": ["sh", "-c", "exit 106"], "accepts": [107]}]
     )
     assert other["error"]["phase"] == "command"
 
 
-def test_a_command_that_fails_half_way_is_undone_itself_and_who_cannot_says_so(node):
-    made = node.etc / "made"
+def test_a_command_that_fails_half_way_is_undone_itself_and_who_cannot_says_so(host_dir):
+    made = host_dir.etc / "made"
     half = {
         "argv": ["sh", "-c", "touch %s; exit 1" % made],
         "undo": ["rm", str(made)],
         "undo_within": 60,
     }
-    found = node.run([], commands_before=[half])
+    found = host_dir.run([], commands_before=[half])
     assert (found["error"]["phase"], found["changed"], made.exists()) == ("command", False, False)
     other = dict(
         half, argv=["false"], undo=["sh", "-c", "exit $LEFT"], env={"LEFT": "106"}, accepts=[106]
     )
-    assert node.run([], id="3" * 32, commands_before=[other])["error"]["phase"] == "command"
+    assert host_dir.run([], id="3" * 32, commands_before=[other])["error"]["phase"] == "command"
     made.touch()
-    found = node.run([], id="2" * 32, commands_before=[dict(half, undo=["sh", "-c", "exit 3"])])
+    found = host_dir.run([], id="2" * 32, commands_before=[dict(half, undo=["sh", "-c", "exit 3"])])
     assert (found["error"]["phase"], found["changed"], made.exists()) == ("rollback", True, True)
     assert "sh -c exit 3: exit status 3 (while rolling back after: " in found["error"]["message"]
     assert "No file was changed" in found["error"]["next"]
@@ -292,7 +300,7 @@ def test_a_command_that_fails_half_way_is_undone_itself_and_who_cannot_says_so(n
     ],
 )
 def test_a_command_that_failed_has_changed_something_where_packages_are_not_as_they_were(
-    node, monkeypatch, undone, leaves, changed
+    host_dir, monkeypatch, undone, leaves, changed
 ):
     """Package managers that fail half way leave a part of what they were to install."""
     versions = iter(["1.0", undone])
@@ -305,25 +313,33 @@ def test_a_command_that_failed_has_changed_something_where_packages_are_not_as_t
 
     monkeypatch.setattr(executor.system, "list_installed_packages", asked)
     half = {"argv": ["false"], "undo": ["true"], "undo_leaves": leaves}
-    found = node.run([], commands_before=[half], expect={"packages": {"toolkit": "1.0"}})
+    found = host_dir.run([], commands_before=[half], expect={"packages": {"toolkit": "1.0"}})
     assert (found["error"]["phase"], found["changed"]) == ("command", changed)
 
 
-def test_the_undo_of_a_command_may_have_exit_statuses_of_its_own(node):
+def test_the_undo_of_a_command_may_have_exit_statuses_of_its_own(host_dir):
     """zypper's remove says 104 where one of the packages is not installed."""
     half = {"argv": ["false"], "undo": ["sh", "-c", "exit 104"], "accepts": [106]}
     assert (
-        node.run([], commands_before=[dict(half, undo_accepts=[104])])["error"]["phase"]
+        host_dir.run([], commands_before=[dict(half, undo_accepts=[104])])["error"]["phase"]
         == "command"
     )
-    assert node.run([], id="2" * 32, commands_before=[half])["error"]["phase"] == "rollback"
+    assert host_dir.run([], id="2" * 32, commands_before=[half])["error"]["phase"] == "rollback"
 
 
-def test_a_file_that_a_package_wrote_meanwhile_is_a_conflict(node):
+def test_a_file_that_a_package_wrote_meanwhile_is_a_conflict(host_dir):
     install = [
-        {"argv": ["sh", "-c", "mkdir -p %s; echo theirs > %s" % (node.dropin.parent, node.dropin)]}
+        {
+            "argv": [
+                "sh",
+                "-c",
+                "mkdir -p %s; echo theirs > %s" % (host_dir.dropin.parent, host_dir.dropin),
+            ]
+        }
     ]
-    found = node.run([node.write(node.dropin, "ours\n", expect=None)], commands_before=install)
-    assert [entry["path"] for entry in found["conflict"]] == [str(node.dropin)]
-    assert node.dropin.read_text() == "theirs\n"
+    found = host_dir.run(
+        [host_dir.write(host_dir.dropin, "ours\n", expect=None)], commands_before=install
+    )
+    assert [entry["path"] for entry in found["conflict"]] == [str(host_dir.dropin)]
+    assert host_dir.dropin.read_text() == "theirs\n"
     assert found["changed"]

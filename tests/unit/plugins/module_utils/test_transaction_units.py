@@ -20,24 +20,24 @@ from .conftest import CONFIG, RESTART, answer, restore, status_message
 # ---------------------------------------------------------------------------------------
 
 
-def test_the_units_of_a_request_restart_once_whether_a_file_differs_or_not(node, systemd):
+def test_the_units_of_a_request_restart_once_whether_a_file_differs_or_not(host_dir, systemd):
     """An engine that still runs with the configuration from before is planned to restart, though
     its files are as they should be.
     """
     systemd.add("engine.service")
-    change = node.write(node.config, "new\n")
-    assert node.run([change], units=RESTART)["restarted"] == ["engine.service"]
-    found = node.run([change], units=RESTART, id="2" * 32)
+    change = host_dir.write(host_dir.config, "new\n")
+    assert host_dir.run([change], units=RESTART)["restarted"] == ["engine.service"]
+    found = host_dir.run([change], units=RESTART, id="2" * 32)
     assert (found["restarted"], found["changed"], found["written"]) == (
         ["engine.service"],
         True,
         [],
     )
     assert systemd.actions == ["restart engine.service"] * 2
-    assert node.run([change], id="3" * 32)["restarted"] == []
+    assert host_dir.run([change], id="3" * 32)["restarted"] == []
 
 
-def test_a_unit_that_was_started_too_often_is_restarted_all_the_same(node, systemd):
+def test_a_unit_that_was_started_too_often_is_restarted_all_the_same(host_dir, systemd):
     systemd.add("engine.service")
     unit = systemd.units / "engine.service"
     systemd.hook(
@@ -46,7 +46,7 @@ def test_a_unit_that_was_started_too_often_is_restarted_all_the_same(node, syste
         "echo start-limit-hit >%s/Result; exec test -e %s/forgiven" % (unit, unit),
     )
     systemd.hook("engine.service", "reset-failed", "touch %s/forgiven" % unit)
-    assert node.run([node.write(node.config, "new\n")], units=RESTART)["restarted"] == [
+    assert host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART)["restarted"] == [
         "engine.service"
     ]
     assert systemd.actions == [
@@ -56,7 +56,7 @@ def test_a_unit_that_was_started_too_often_is_restarted_all_the_same(node, syste
     ]
 
 
-def test_a_unit_that_crashed_and_was_started_too_often_comes_back_all_the_same(node, systemd):
+def test_a_unit_that_crashed_and_was_started_too_often_comes_back_all_the_same(host_dir, systemd):
     """systemd's result is that of the crash then, and no start is granted to the old configuration
     either.
     """
@@ -66,9 +66,9 @@ def test_a_unit_that_crashed_and_was_started_too_often_comes_back_all_the_same(n
     systemd.hook(
         "engine.service",
         "restart",
-        "grep -q new %s && touch %s/refused && exit 1; exit 0" % (node.config, unit),
+        "grep -q new %s && touch %s/refused && exit 1; exit 0" % (host_dir.config, unit),
     )
-    found = node.run([node.write(node.config, "new\n")], units=RESTART)
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART)
     assert (found["error"]["phase"], found["rolled_back"]) == ("restart", True)
     assert systemd.actions == [
         "restart engine.service",
@@ -79,13 +79,15 @@ def test_a_unit_that_crashed_and_was_started_too_often_comes_back_all_the_same(n
     assert systemd.state("engine.service") == "active"
 
 
-def test_a_unit_that_did_not_run_and_failed_is_as_before(node, systemd):
+def test_a_unit_that_did_not_run_and_failed_is_as_before(host_dir, systemd):
     """stop leaves a failed unit as failed, which systemctl --failed and monitoring would go on to
     show.
     """
     systemd.add("engine.service", active="inactive")
     systemd.hook("engine.service", "start", "exit 1")
-    found = node.run([node.write(node.config, "new\n")], units=[dict(RESTART[0], action="start")])
+    found = host_dir.run(
+        [host_dir.write(host_dir.config, "new\n")], units=[dict(RESTART[0], action="start")]
+    )
     assert (found["error"]["phase"], found["rolled_back"]) == ("restart", True)
     assert systemd.actions == [
         "start engine.service",
@@ -95,13 +97,15 @@ def test_a_unit_that_did_not_run_and_failed_is_as_before(node, systemd):
     assert systemd.state("engine.service") == "inactive"
 
 
-def test_check_mode_restarts_nothing(node, systemd):
+def test_check_mode_restarts_nothing(host_dir, systemd):
     systemd.add("engine.service")
-    assert node.run([node.write(node.config, "new\n")], units=RESTART, check=True)["changed"]
+    assert host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART, check=True)[
+        "changed"
+    ]
     assert systemd.actions == []
 
 
-def test_healthy_means_that_the_runtime_serves_as_wanted(node, systemd, runtime):
+def test_healthy_means_that_the_runtime_serves_as_wanted(host_dir, systemd, runtime):
     systemd.add("engine.service")
     config = {"containerd": {"runtimes": {"nvidia": {"options": {"BinaryName": "/b"}}}}}
     starting, ready = answer(None, "14", "starting"), answer(status_message(config, ["", "nvidia"]))
@@ -113,7 +117,7 @@ def test_healthy_means_that_the_runtime_serves_as_wanted(node, systemd, runtime)
         {"path": ["config", "gone"], "absent": True},
     ]
     check = {"kind": "cri", "socket": server.path, "timeout": 20, "require": require}
-    found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART, health=[check])
     assert found["error"] is None
     assert [(entry["kind"], entry["ok"]) for entry in found["health"]] == [("cri", True)]
     assert len(server.requests) == 3
@@ -157,38 +161,38 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("why", sorted(BROKEN))
-def test_what_does_not_work_is_taken_back(node, systemd, runtime, why):
+def test_what_does_not_work_is_taken_back(host_dir, systemd, runtime, why):
     hook, require, phase = BROKEN[why]
     systemd.add("engine.service")
-    systemd.hook("engine.service", "restart", hook.replace("CONFIG", str(node.config)))
+    systemd.hook("engine.service", "restart", hook.replace("CONFIG", str(host_dir.config)))
     server = runtime(answer(status_message({}, ["runc"])))
     checks = (
         [{"kind": "cri", "socket": server.path, "timeout": 0.1, "require": require}]
         if require
         else []
     )
-    before, time_before = node.tree(), os.stat(str(node.config)).st_mtime_ns
+    before, time_before = host_dir.tree(), os.stat(str(host_dir.config)).st_mtime_ns
     known = [{"code": "no-runtime", "pattern": "no such runtime"}]
-    changes = [node.write(node.config, "new\n"), node.write(node.dropin, "a\n")]
-    found = node.run(changes, units=RESTART, health=checks, causes=known)
+    changes = [host_dir.write(host_dir.config, "new\n"), host_dir.write(host_dir.dropin, "a\n")]
+    found = host_dir.run(changes, units=RESTART, health=checks, causes=known)
     assert found["error"]["phase"] == phase
     assert found["rolled_back"]
     assert not found["changed"]
     assert found["written"] == []
-    assert node.tree() == before
-    assert os.stat(str(node.config)).st_mtime_ns == time_before
+    assert host_dir.tree() == before
+    assert os.stat(str(host_dir.config)).st_mtime_ns == time_before
     assert systemd.actions == ["restart engine.service", "restart engine.service"]
     assert systemd.state("engine.service") == "active"
     (log,) = [entry for entry in found["health"] if entry["kind"] == "log"]
     assert (log["failed"], log["causes"]) == (True, [{"code": "no-runtime", "values": {}}])
     assert re.match(r"journalctl --unit=engine.service --since=@\d+$", log["evidence"])
     assert "hunter2" not in repr(found)
-    assert node.states() == ["rolled_back"]
-    assert node.originals() == {}
+    assert host_dir.states() == ["rolled_back"]
+    assert host_dir.originals() == {}
 
 
 def test_a_handler_that_does_not_appear_is_taken_back_with_the_runtimes_own_word(
-    node, systemd, runtime, monkeypatch
+    host_dir, systemd, runtime, monkeypatch
 ):
     # how long a runtime that serves is given to change its answer
     monkeypatch.setattr(health, "SETTLED", 0.1)
@@ -200,7 +204,7 @@ def test_a_handler_that_does_not_appear_is_taken_back_with_the_runtimes_own_word
         "timeout": 60,
         "require": [{"handler": "nvidia"}],
     }
-    found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART, health=[check])
     assert found["rolled_back"]
     assert "it has no handler nvidia" in found["error"]["message"]
     assert [(entry["kind"], entry["ok"], entry.get("after")) for entry in found["health"]] == [
@@ -208,7 +212,7 @@ def test_a_handler_that_does_not_appear_is_taken_back_with_the_runtimes_own_word
         ("log", False, None),
         ("cri", True, "rollback"),
     ]
-    assert node.config.read_text() == CONFIG
+    assert host_dir.config.read_text() == CONFIG
 
 
 RELOAD = [{"name": "engine.service", "action": "reload", "timeout": 20}]
@@ -231,7 +235,7 @@ def over_http(runtime, *replies):
     }
 
 
-def test_a_daemon_that_tells_its_state_over_http_is_waited_for(node, systemd, runtime):
+def test_a_daemon_that_tells_its_state_over_http_is_waited_for(host_dir, systemd, runtime):
     systemd.add("engine.service")
     states = (
         said("", "503 Starting"),
@@ -239,21 +243,23 @@ def test_a_daemon_that_tells_its_state_over_http_is_waited_for(node, systemd, ru
         said('{"Runtimes": {}, "dirs": []}'),
         said('{"Runtimes": {"b": "/b"}, "dirs": ["/d"]}'),
     )
-    found = node.run(
-        [node.write(node.config, "new\n")], units=RELOAD, health=[over_http(runtime, *states)]
+    found = host_dir.run(
+        [host_dir.write(host_dir.config, "new\n")],
+        units=RELOAD,
+        health=[over_http(runtime, *states)],
     )
     assert (found["error"], found["health"][0]["ok"]) == (None, True)
     assert systemd.actions == ["reload engine.service"]
 
 
 def test_what_was_only_reloaded_is_only_reloaded_on_the_way_back(
-    node, systemd, runtime, monkeypatch
+    host_dir, systemd, runtime, monkeypatch
 ):
     """A restart may end what the unit carries."""
     monkeypatch.setattr(health, "SETTLED", 0.1)
     systemd.add("engine.service")
-    found = node.run(
-        [node.write(node.config, "new\n")],
+    found = host_dir.run(
+        [host_dir.write(host_dir.config, "new\n")],
         units=RELOAD,
         health=[over_http(runtime, said('{"Runtimes": {}, "dirs": []}'))],
     )
@@ -263,13 +269,13 @@ def test_what_was_only_reloaded_is_only_reloaded_on_the_way_back(
     )
     assert found["rolled_back"]
     assert systemd.actions == ["reload engine.service", "reload engine.service"]
-    assert node.config.read_text() == CONFIG
+    assert host_dir.config.read_text() == CONFIG
 
 
-def test_what_a_reload_has_brought_down_is_started_again(node, systemd):
+def test_what_a_reload_has_brought_down_is_started_again(host_dir, systemd):
     systemd.add("engine.service")
     systemd.hook("engine.service", "reload", "false")
-    assert node.run([node.write(node.config, "new\n")], units=RELOAD)["rolled_back"]
+    assert host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RELOAD)["rolled_back"]
     assert systemd.actions == ["reload engine.service", "restart engine.service"]
 
 
@@ -282,7 +288,7 @@ WAIT = [{"name": "engine.service", "action": "wait", "timeout": 20}]
     ids=["another process serves", "the same process serves"],
 )
 def test_what_takes_files_up_by_itself_is_waited_for_until_another_process_serves(
-    node, systemd, runtime, process, well
+    host_dir, systemd, runtime, process, well
 ):
     """Its answers from before the change are not believed, also where they are as wanted."""
     systemd.add("engine.service")
@@ -294,9 +300,9 @@ def test_what_takes_files_up_by_itself_is_waited_for_until_another_process_serve
         "require": [{"handler": "nvidia"}],
         "replaces": process,
     }
-    found = node.run([node.write(node.config, "new\n")], units=WAIT, health=[check])
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=WAIT, health=[check])
     assert systemd.actions == []
-    assert (found["error"] is None, node.config.read_text() == "new\n") == (well, well)
+    assert (found["error"] is None, host_dir.config.read_text() == "new\n") == (well, well)
     if not well:
         assert "the process from before the change still serves" in found["error"]["message"]
         # What is back has to be taken up as well: the process that serves then is another one
@@ -305,7 +311,7 @@ def test_what_takes_files_up_by_itself_is_waited_for_until_another_process_serve
         assert [(entry["replaces"], entry["require"]) for entry in back] == [(os.getpid(), [])]
 
 
-def test_where_nobody_serves_any_process_is_another_one(node, systemd):
+def test_where_nobody_serves_any_process_is_another_one(host_dir, systemd):
     systemd.add("engine.service")
     check = {
         "kind": "cri",
@@ -317,48 +323,52 @@ def test_where_nobody_serves_any_process_is_another_one(node, systemd):
     assert health.require_replacement(check)["replaces"] is None
 
 
-def test_a_reload_leaves_a_restart_that_is_due_as_it_is(node, systemd):
+def test_a_reload_leaves_a_restart_that_is_due_as_it_is(host_dir, systemd):
     systemd.add("engine.service")
-    due = os.path.join(node.journal, "pending.json")
-    node.run([node.write(node.config, "new\n")], units=RELOAD, pending=["engine.service"])
+    due = os.path.join(host_dir.journal, "pending.json")
+    host_dir.run(
+        [host_dir.write(host_dir.config, "new\n")], units=RELOAD, pending=["engine.service"]
+    )
     with open(due) as stream:
         assert list(json.load(stream)) == ["engine.service"]
-    node.run([node.write(node.config, "newer\n")], units=RELOAD, id="2" * 32)
+    host_dir.run([host_dir.write(host_dir.config, "newer\n")], units=RELOAD, id="2" * 32)
     assert os.path.exists(due)
-    node.run([node.write(node.config, "newest\n")], units=RESTART, id="3" * 32)
+    host_dir.run([host_dir.write(host_dir.config, "newest\n")], units=RESTART, id="3" * 32)
     assert not os.path.exists(due)
 
 
-def test_a_runtime_whose_cri_part_never_loads_is_told_as_that(node, systemd, runtime, monkeypatch):
+def test_a_runtime_whose_cri_part_never_loads_is_told_as_that(
+    host_dir, systemd, runtime, monkeypatch
+):
     monkeypatch.setattr(health, "SETTLED", 0.1)
     systemd.add("engine.service")
     server = runtime(answer(None, "12", "unknown service"))
     check = {"kind": "cri", "socket": server.path, "timeout": 60}
-    found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART, health=[check])
     # it does not serve with the old configuration either: said, not hidden
     assert found["error"]["phase"] == "rollback"
     assert "serves no CRI" in found["error"]["message"]
-    assert node.config.read_text() == CONFIG
+    assert host_dir.config.read_text() == CONFIG
 
 
-def test_what_cannot_be_taken_back_says_where_the_bytes_are(node, systemd):
+def test_what_cannot_be_taken_back_says_where_the_bytes_are(host_dir, systemd):
     systemd.add("engine.service")
     systemd.hook("engine.service", "restart", "exit 1")
-    found = node.run([node.write(node.config, "new\n")], units=RESTART)
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART)
     assert found["error"]["phase"] == "rollback"
     assert not found["rolled_back"]
     assert "while rolling back after: " in found["error"]["message"]
     assert found["error"]["where"] == found["journal"]
     assert "put them back" in found["error"]["next"]
     # the files are back, the unit is what could not be helped
-    assert node.config.read_text() == CONFIG
+    assert host_dir.config.read_text() == CONFIG
 
 
-def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(node, systemd):
+def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(host_dir, systemd):
     systemd.add("refresh.path")
     systemd.add("refresh.service", active="inactive", enabled="disabled")
     disable = ["refresh.path", "refresh.service", "missing.path"]
-    found = node.run([node.write(node.config, "new\n")], disable=disable)
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], disable=disable)
     assert found["disabled"] == ["refresh.path"]
     assert systemd.actions == ["--no-reload disable --now refresh.path"]
     assert (systemd.state("refresh.path"), systemd.state("refresh.path", "UnitFileState")) == (
@@ -368,8 +378,11 @@ def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(
 
     systemd.add("again.path")
     bad = [{"kind": "cri", "socket": "/nowhere.sock", "timeout": 0.1}]
-    found = node.run(
-        [node.write(node.config, "other\n")], disable=["again.path"], health=bad, id="2" * 32
+    found = host_dir.run(
+        [host_dir.write(host_dir.config, "other\n")],
+        disable=["again.path"],
+        health=bad,
+        id="2" * 32,
     )
     assert found["rolled_back"]
     assert (systemd.state("again.path"), systemd.state("again.path", "UnitFileState")) == (
@@ -378,7 +391,7 @@ def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(
     )
 
 
-def test_a_swap_that_fails_half_way_is_taken_back(node, monkeypatch):
+def test_a_swap_that_fails_half_way_is_taken_back(host_dir, monkeypatch):
     from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import swap
 
     settle, calls = swap._settle, []
@@ -390,42 +403,44 @@ def test_a_swap_that_fails_half_way_is_taken_back(node, monkeypatch):
         settle(root, real, spare)
 
     monkeypatch.setattr(swap, "_settle", failing)
-    before = node.tree()
-    found = node.run([node.write(node.config, "new\n"), node.write(node.dropin, "a\n")])
+    before = host_dir.tree()
+    found = host_dir.run(
+        [host_dir.write(host_dir.config, "new\n"), host_dir.write(host_dir.dropin, "a\n")]
+    )
     assert found["error"]["phase"] == "swap"
     assert "No space left on device" in found["error"]["message"]
     assert found["rolled_back"]
-    assert node.tree() == before
+    assert host_dir.tree() == before
 
 
 # --- another root
 # -----------------------------------------------------------------------------------------------------
 
 
-def test_beneath_another_root_files_are_written_and_nothing_is_run(node, systemd):
-    root = node.directory / "image"
+def test_beneath_another_root_files_are_written_and_nothing_is_run(host_dir, systemd):
+    root = host_dir.directory / "image"
     (root / "etc" / "real").mkdir(parents=True)
     (root / "etc" / "engine").symlink_to("/etc/real")  # absolute, and meant inside the root
     systemd.add("engine.service")
     request = {
         "root": str(root),
         "journal_dir": "/var/lib/gpufleet",
-        "commands_before": [{"argv": ["touch", str(node.directory / "ran")]}],
+        "commands_before": [{"argv": ["touch", str(host_dir.directory / "ran")]}],
         "validate": [{"argv": ["false"]}],
         "units": RESTART,
         "disable": ["engine.service"],
         "health": [{"kind": "cri", "socket": "/nowhere.sock", "timeout": 0.1}],
         "expect": {"units": {"engine.service": "other"}, "packages": {"x": "1"}},
     }
-    found = node.run([node.write("/etc/engine/config.toml", "a\n")], **request)
+    found = host_dir.run([host_dir.write("/etc/engine/config.toml", "a\n")], **request)
     assert found["error"] is None
     assert found["written"] == ["/etc/engine/config.toml"]
     assert (root / "etc" / "real" / "config.toml").read_text() == "a\n"
     assert found["journal"].startswith("/var/lib/gpufleet/journal/")
     assert (root / "var" / "lib" / "gpufleet" / "journal").is_dir()
-    assert not (node.directory / "ran").exists()
+    assert not (host_dir.directory / "ran").exists()
     assert systemd.actions == []
-    found = node.run(
+    found = host_dir.run(
         [restore("/etc/engine/config.toml")],
         root=str(root),
         journal_dir="/var/lib/gpufleet",
@@ -435,7 +450,7 @@ def test_beneath_another_root_files_are_written_and_nothing_is_run(node, systemd
     assert not (root / "etc" / "real" / "config.toml").exists()
 
 
-def test_a_closed_connection_does_not_stop_it(node):
+def test_a_closed_connection_does_not_stop_it(host_dir):
     """SIGHUP, SIGINT and SIGTERM between swap and commit: it goes on to the end."""
     program = """
 import os, signal, sys
@@ -452,8 +467,10 @@ sys.exit(0 if answer["error"] is None else 1)
 """
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     assert (
-        subprocess.call([sys.executable, "-c", program, str(node.config), node.journal], env=env)
+        subprocess.call(
+            [sys.executable, "-c", program, str(host_dir.config), host_dir.journal], env=env
+        )
         == 0
     )
-    assert node.config.read_text() == "new\n"
-    assert node.states() == ["committed"]
+    assert host_dir.config.read_text() == "new\n"
+    assert host_dir.states() == ["committed"]

@@ -51,9 +51,9 @@ class Watch:
 
 
 @pytest.fixture
-def watch(node):
-    node.dropin.parent.mkdir()
-    found = Watch(node.dropin.parent)
+def watch(host_dir):
+    host_dir.dropin.parent.mkdir()
+    found = Watch(host_dir.dropin.parent)
     yield found
     os.close(found.fd)
 
@@ -65,17 +65,17 @@ def heard(watch):
     return any(mask & HEARD for mask in masks[last + 1 :])
 
 
-def test_a_file_that_comes_changes_and_is_given_back(node, watch):
-    assert node.run([node.write(node.dropin, "one\n", expect=None)])["error"] is None
+def test_a_file_that_comes_changes_and_is_given_back(host_dir, watch):
+    assert host_dir.run([host_dir.write(host_dir.dropin, "one\n", expect=None)])["error"] is None
     assert heard(watch), "placed"
-    assert node.run([node.write(node.dropin, "two\n")], id="f" * 32)["error"] is None
+    assert host_dir.run([host_dir.write(host_dir.dropin, "two\n")], id="f" * 32)["error"] is None
     assert heard(watch), "replaced"
-    assert node.run([restore(node.dropin)], id="e" * 32)["error"] is None
+    assert host_dir.run([restore(host_dir.dropin)], id="e" * 32)["error"] is None
     assert heard(watch), "given back"
-    assert sorted(os.listdir(str(node.dropin.parent))) == []
+    assert sorted(os.listdir(str(host_dir.dropin.parent))) == []
 
 
-def test_a_directory_that_is_watched_before_its_first_file_is_in_it(node, monkeypatch):
+def test_a_directory_that_is_watched_before_its_first_file_is_in_it(host_dir, monkeypatch):
     """As where a container asks for a device at that moment: the library looks for directories that
     were missing, at each request.
     """
@@ -86,36 +86,38 @@ def test_a_directory_that_is_watched_before_its_first_file_is_in_it(node, monkey
         watches.extend(Watch(path) for path in paths)
 
     monkeypatch.setattr(swap, "make_swap_dirs", watched)
-    assert node.run([node.write(node.dropin, "one\n", expect=None)])["error"] is None
+    assert host_dir.run([host_dir.write(host_dir.dropin, "one\n", expect=None)])["error"] is None
     (watch,) = watches
     assert heard(watch)
-    assert os.listdir(str(node.dropin.parent)) == [node.dropin.name]
+    assert os.listdir(str(host_dir.dropin.parent)) == [host_dir.dropin.name]
     os.close(watch.fd)
 
 
-def test_an_announcement_that_is_cut_short_keeps_no_directory(node, monkeypatch):
+def test_an_announcement_that_is_cut_short_keeps_no_directory(host_dir, monkeypatch):
     def cut_short(root, real, token):
         os.mkdir(swap._list_spots(root, real, (), token)[1])
         raise OSError(28, "No space left on device", real)
 
     monkeypatch.setattr(swap, "_notify_watchers", cut_short)
-    assert node.run([node.write(node.dropin, "one\n", expect=None)])["rolled_back"]
-    assert not node.dropin.parent.exists()
+    assert host_dir.run([host_dir.write(host_dir.dropin, "one\n", expect=None)])["rolled_back"]
+    assert not host_dir.dropin.parent.exists()
 
 
-def test_a_file_that_is_taken_back(node, watch, monkeypatch):
-    node.dropin.write_text("before\n")
+def test_a_file_that_is_taken_back(host_dir, watch, monkeypatch):
+    host_dir.dropin.write_text("before\n")
     watch.events()
     settle = swap._settle
 
     def failing(root, real, spare):
-        if real.endswith("config.toml") and open(str(node.config)).read() != "new\n":
+        if real.endswith("config.toml") and open(str(host_dir.config)).read() != "new\n":
             raise OSError(28, "No space left on device", real)
         settle(root, real, spare)
 
     monkeypatch.setattr(swap, "_settle", failing)
-    found = node.run([node.write(node.dropin, "after\n"), node.write(node.config, "new\n")])
+    found = host_dir.run(
+        [host_dir.write(host_dir.dropin, "after\n"), host_dir.write(host_dir.config, "new\n")]
+    )
     assert found["rolled_back"]
-    assert node.dropin.read_text() == "before\n"
+    assert host_dir.dropin.read_text() == "before\n"
     assert heard(watch)
-    assert sorted(os.listdir(str(node.dropin.parent))) == [node.dropin.name]
+    assert sorted(os.listdir(str(host_dir.dropin.parent))) == [host_dir.dropin.name]

@@ -28,9 +28,9 @@ from tests.unit import builders
 from tests.unit.hosts_of_queries import (
     CRIO_SOCKET,
     ERRORS,
-    NODES,
-    Node,
+    QUERIED_HOSTS,
     OneBad,
+    QueriedHost,
     planned,
     process,
     unit,
@@ -141,19 +141,19 @@ DISPENSABLE = {"probe:nvml": "nvidia-smi is asked next, and /proc names the devi
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [*((name, {}) for name in NODES), ("containerd 2.1", ALL)]
+    ("name", "options"), [*((name, {}) for name in QUERIED_HOSTS), ("containerd 2.1", ALL)]
 )
 def test_no_failed_query_leads_to_another_plan(name: str, options: dict[str, Any]) -> None:
     """Over every query of the look and of what follows it: the very same plan, or none. It may say
     more: what it could not judge.
     """
-    node = NODES[name]
-    good = planned(node, **options)
+    host = QUERIED_HOSTS[name]
+    good = planned(host, **options)
     assert good.plan is not None, good.said
     assert good.plan.changes
     others = []
     for qid, kind in zip(good.asked, itertools.cycle(ERRORS), strict=False):
-        came = planned(node, qid, kind, **options)
+        came = planned(host, qid, kind, **options)
         if came.plan is not None and judged(came.plan) != good.plan and qid not in DISPENSABLE:
             others.append((qid, kind))
     assert others == []
@@ -171,46 +171,46 @@ def judged(plan: Plan) -> Plan:
     )
 
 
-def matched(node: Node, asked: tuple[str, ...]) -> list[str]:
+def matched(host: QueriedHost, asked: tuple[str, ...]) -> list[str]:
     """The files that the patterns of a look match."""
-    found = builders.Answers(node.files, {})
+    found = builders.Answers(host.files, {})
     return sorted(
         {f["path"] for qid in asked if qid.startswith("glob:") for f in found[qid]["files"]}
     )
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [*((name, {}) for name in NODES), ("containerd 2.1", ALL)]
+    ("name", "options"), [*((name, {}) for name in QUERIED_HOSTS), ("containerd 2.1", ALL)]
 )
 def test_no_file_that_cannot_be_looked_at_leads_to_another_plan(
     name: str, options: dict[str, Any]
 ) -> None:
-    node = NODES[name]
-    good = planned(node, **options)
-    paths = matched(node, good.asked)
+    host = QUERIED_HOSTS[name]
+    good = planned(host, **options)
+    paths = matched(host, good.asked)
     assert "/dev/nvidia0" in paths
-    came = {path: planned(OneBad(node, path), **options) for path in paths}
+    came = {path: planned(OneBad(host, path), **options) for path in paths}
     assert [path for path, c in came.items() if c.plan is not None and c.plan != good.plan] == []
 
 
 DEAD = {"error": {"kind": "timeout", "message": "no answer within 5 s"}}
 
 
-def with_silent_docker(node: Node) -> Node:
-    docker = NODES["Docker"]
+def with_silent_docker(host: QueriedHost) -> QueriedHost:
+    docker = QUERIED_HOSTS["Docker"]
     return dc.replace(
-        node,
-        files={**node.files, **docker.files},
-        processes=(*node.processes, *docker.processes),
-        units={**node.units, **docker.units},
+        host,
+        files={**host.files, **docker.files},
+        processes=(*host.processes, *docker.processes),
+        units={**host.units, **docker.units},
         http={"/info": DEAD},
     )
 
 
 def test_an_engine_that_hangs_is_left_alone_and_named_and_the_others_go_on() -> None:
     both, alone = (
-        planned(with_silent_docker(NODES["containerd 1.7"])),
-        planned(NODES["containerd 1.7"]),
+        planned(with_silent_docker(QUERIED_HOSTS["containerd 1.7"])),
+        planned(QUERIED_HOSTS["containerd 1.7"]),
     )
     assert both.plan is not None
     assert alone.plan is not None
@@ -224,20 +224,20 @@ def test_an_engine_that_hangs_is_left_alone_and_named_and_the_others_go_on() -> 
 
 
 def test_a_second_containerd_that_hangs_is_left_alone_and_named_and_the_first_goes_on() -> None:
-    first = NODES["containerd 1.7"]
+    first = QUERIED_HOSTS["containerd 1.7"]
     config, socket = "/srv/second.toml", "/run/second.sock"
     second = {
         **process("/usr/bin/containerd", "second.service", 17),
         "argv": ["containerd", "-c", config, "-a", socket],
     }
-    node = dc.replace(
+    host = dc.replace(
         first,
         files={**first.files, config: "version = 2\n"},
         processes=(*first.processes, second),
         units={**first.units, "second.service": unit(17)},
         cri={**first.cri, f"Status:{socket}": DEAD, f"Version:{socket}": DEAD},
     )
-    both = planned(node)
+    both = planned(host)
     assert both.plan is not None, both.said
     assert "/etc/containerd/config.toml" in {c["path"] for c in both.plan.changes}
     assert config not in {c["path"] for c in both.plan.changes}
@@ -271,6 +271,6 @@ def test_a_second_containerd_that_hangs_is_left_alone_and_named_and_the_first_go
     ],
 )
 def test_a_host_whose_only_engine_hangs_is_refused(name: str, qid: str, sentence: str) -> None:
-    came = planned(NODES[name], qid, "timeout")
+    came = planned(QUERIED_HOSTS[name], qid, "timeout")
     assert came.plan is None
     assert sentence in came.said

@@ -81,13 +81,13 @@ def taken_back(host: Tree, **options: Any) -> bool:
     """Whether it went; where it did not, nothing was touched and the files are named."""
     state, kept = host.state(), sorted(host.originals)
     options = {"handlers": HANDLERS, **options}
-    found = host.node(state="absent", **options)
+    found = host.run_host(state="absent", **options)
     if found["failed"]:
         assert (host.state(), sorted(host.originals)) == (state, kept)
         assert any(path in found["msg"] for path in kept), found["msg"]
         return False
     again = host.state()
-    assert host.node(state="absent", **options)["changed"] is False
+    assert host.run_host(state="absent", **options)["changed"] is False
     assert host.state() == again
     return True
 
@@ -107,7 +107,7 @@ def test_nothing_of_this_collection_is_left_and_nothing_else_is_touched(
         first, touched, removed = host.state(), set(), set()
         for kind, what in events:
             if kind == "converge":
-                host.node(**CONVERGE[what])  # it may be refused, by what someone did to a file
+                host.run_host(**CONVERGE[what])  # it may be refused, by what someone did to a file
             elif kind == "take back":
                 assert taken_back(host, **{"old": OLD, "new": NEW, "gone": GONE}[what])
             elif host.path(what).exists():

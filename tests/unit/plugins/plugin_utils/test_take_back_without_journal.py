@@ -25,7 +25,7 @@ from tests.unit.taken_back import (
 # ---------------------------------------------------------------- without a journal
 
 
-@pytest.mark.parametrize("how", ["node", "single"])
+@pytest.mark.parametrize("how", ["host", "single"])
 @pytest.mark.parametrize("name", ENGINES)
 def test_without_a_journal_our_keys_and_files_go(
     tmp_path: pathlib.Path, name: str, how: str
@@ -34,12 +34,12 @@ def test_without_a_journal_our_keys_and_files_go(
     made, _before = converged(tmp_path, name)
     made.forget_journal()
     options: dict[str, Any] = {"state": "absent", "engines": (engine,), "engine_version": version}
-    back = made.node(**options) if how == "node" else made.single(engine, **options)
+    back = made.run_host(**options) if how == "host" else made.single(engine, **options)
     assert (back["failed"], back["changed"]) == (False, True)
     assert not made.path(place).exists() or "nvidia-container-runtime" not in made.read(place)
-    if how == "node":
+    if how == "host":
         assert not made.path(earlier_runs.FACT_PATH).exists()
-        assert made.node(**options)["changed"] is False
+        assert made.run_host(**options)["changed"] is False
 
 
 def test_a_handler_that_was_never_ours_is_left_and_named(tmp_path: pathlib.Path) -> None:
@@ -51,7 +51,7 @@ def test_a_handler_that_was_never_ours_is_left_and_named(tmp_path: pathlib.Path)
         },
     )
     before = made.state()
-    back = made.node(state="absent", engine_version="1.7.24")
+    back = made.run_host(state="absent", engine_version="1.7.24")
     assert (back["failed"], back["changed"], made.state() == before) == (False, False, True)
     assert [a.split()[0].removesuffix(":") for a in back["advice"] if "left alone" in a] == [
         ROOT,
@@ -121,7 +121,7 @@ def test_a_converged_host_keeps_what_somebody_put_into_the_handler(tmp_path: pat
         "container_annotations", "privileged_without_host_devices = true\ncontainer_annotations"
     )
     made.write(ROOT, there, 0o600)
-    back = made.node(state="absent", engines=("containerd",), engine_version="1.7.24")
+    back = made.run_host(state="absent", engines=("containerd",), engine_version="1.7.24")
     assert (back["failed"], made.read(ROOT) == there) == (False, True)
     assert [
         a for a in back["advice"] if "privileged_without_host_devices" in a and "left alone" in a

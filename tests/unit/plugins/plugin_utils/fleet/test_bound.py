@@ -32,18 +32,18 @@ from hypothesis import strategies as st
 from tests.draws import count_examples
 from tests.unit import gpus
 from tests.unit.bound_hosts import USUAL, Hardware, Options, mps, running
-from tests.unit.running_host import Node, nodes
+from tests.unit.running_host import HostProcess, start_process
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    yield from nodes()
+def process() -> Iterator[HostProcess]:
+    yield from start_process()
 
 
 def planned(
-    node: Node, options: Options, engine: str = "containerd, GPU", there: Hardware = USUAL
+    process: HostProcess, options: Options, engine: str = "containerd, GPU", there: Hardware = USUAL
 ) -> dict[str, Any]:
-    with running(node, engine, there) as host:
+    with running(process, engine, there) as host:
         result = host.task("host_info", packages="ignore", no_gpu="prepare", **options)
     assert not result.get("failed"), result
     assert not result["problem"], result
@@ -76,9 +76,11 @@ POLICIES: list[tuple[str, str, list[Options]]] = [
     ("engine", "policies"), [row[1:] for row in POLICIES], ids=[row[0] for row in POLICIES]
 )
 def test_policies_that_do_different_things_have_different_changes(
-    node: Node, engine: str, policies: list[Options]
+    process: HostProcess, engine: str, policies: list[Options]
 ) -> None:
-    digests = [change.digest_change(planned(node, policy, engine), "gpu1") for policy in policies]
+    digests = [
+        change.digest_change(planned(process, policy, engine), "gpu1") for policy in policies
+    ]
     assert all(approved.DIGEST.fullmatch(digest) for digest in digests)
     assert len(set(digests)) == len(policies)
 
@@ -110,10 +112,10 @@ SHARED: list[tuple[str, Callable[[Hardware], Options]]] = [
 @pytest.mark.parametrize("wanted", [row[1] for row in SHARED], ids=[row[0] for row in SHARED])
 @pytest.mark.parametrize("there", [OTHER, SWAPPED], ids=["other", "swapped"])
 def test_hosts_whose_hardware_has_other_names_share_a_change(
-    node: Node, wanted: Callable[[Hardware], Options], there: Hardware
+    process: HostProcess, wanted: Callable[[Hardware], Options], there: Hardware
 ) -> None:
     one, other = (
-        change.build_shared_change(planned(node, wanted(names), there=names), "gpu1")
+        change.build_shared_change(planned(process, wanted(names), there=names), "gpu1")
         for names in (USUAL, there)
     )
     assert one == other
@@ -123,12 +125,12 @@ def test_hosts_whose_hardware_has_other_names_share_a_change(
     "wanted", [{"cdi_profile": "devices"}, {"cdi_refresh": "watch"}, {"state": "absent"}]
 )
 def test_hosts_that_have_a_spec_of_other_names_share_what_follows(
-    node: Node, wanted: Options
+    process: HostProcess, wanted: Options
 ) -> None:
     """In the spec of an earlier run each host has its GPUs in an order of its own, by their UUIDs."""
     found = []
     for there in (USUAL, OTHER, SWAPPED):
-        with running(node, there=there) as host:
+        with running(process, there=there) as host:
             assert host.task("host", packages="ignore")["changed"]
             found.append(
                 change.build_shared_change(
@@ -139,18 +141,18 @@ def test_hosts_that_have_a_spec_of_other_names_share_what_follows(
     assert found == found[:1] * len(found)
 
 
-def test_another_release_of_the_driver_is_another_change(node: Node) -> None:
+def test_another_release_of_the_driver_is_another_change(process: HostProcess) -> None:
     one, other = (
-        change.digest_change(planned(node, {}, there=names), "gpu1")
+        change.digest_change(planned(process, {}, there=names), "gpu1")
         for names in (USUAL, Hardware(driver="550.163.02"))
     )
     assert one != other
 
 
-def test_what_only_looks_like_the_name_of_hardware_stays(node: Node) -> None:
+def test_what_only_looks_like_the_name_of_hardware_stays(process: HostProcess) -> None:
     """Of a policy that names a directory after a GPU of the host, as of one that names any other."""
     options = ({"cdi_driver_root": f"/opt/{uuid}"} for uuid in (gpus.UUIDS[0], OTHER.uuids[0]))
-    with running(node, "containerd") as host:
+    with running(process, "containerd") as host:
         found = [
             host.task("host_info", packages="ignore", no_gpu="prepare", **option)["planned"]
             for option in options
@@ -159,13 +161,13 @@ def test_what_only_looks_like_the_name_of_hardware_stays(node: Node) -> None:
 
 
 @pytest.mark.parametrize("said", ["4", "c", "a:4"])
-def test_an_address_that_is_none_replaces_no_word(node: Node, said: str) -> None:
+def test_an_address_that_is_none_replaces_no_word(process: HostProcess, said: str) -> None:
     """A host may have nvidia-smi print any digits in the place of an address."""
-    with running(node) as host:
+    with running(process) as host:
         rows = "".join(f"{at}, {USUAL.uuids[at]}, {said}, Default, Disabled\n" for at in (0, 1))
         host.known.insert(0, ("nvidia-smi --query-gpu=index,uuid,pci.bus_id", 0, rows, ""))
         odd = host.task("host_info", packages="ignore", **mps(clients=4))["planned"]
-    assert odd == planned(node, mps(clients=4))["planned"]
+    assert odd == planned(process, mps(clients=4))["planned"]
 
 
 TREES = [
@@ -204,9 +206,9 @@ SHOWN = [
 
 @pytest.mark.parametrize(("before", "after", "row"), SHOWN)
 def test_an_approver_reads_each_value_of_the_settings_of_a_program(
-    node: Node, before: dict[str, int], after: Options, row: tuple[str, str, str]
+    process: HostProcess, before: dict[str, int], after: Options, row: tuple[str, str, str]
 ) -> None:
-    with running(node) as host:
+    with running(process) as host:
         limits = mps_limits.Limits(**before).complete_limits(81559)
         host.write(
             sharing_mps.SETTINGS,
@@ -224,10 +226,10 @@ def test_an_approver_reads_each_value_of_the_settings_of_a_program(
     assert not any("other content" in word or word == "present" for word in words)
 
 
-def test_an_approver_reads_the_values_of_settings_that_are_new(node: Node) -> None:
+def test_an_approver_reads_the_values_of_settings_that_are_new(process: HostProcess) -> None:
     shown = {
         (d["path"], d["key"]): d["after"]
-        for d in change.build_shared_change(planned(node, mps(clients=4)), "gpu1")["differences"]
+        for d in change.build_shared_change(planned(process, mps(clients=4)), "gpu1")["differences"]
     }
     assert (
         shown[sharing_mps.SETTINGS, "daemons.<GPU 0>.policy"]
@@ -257,12 +259,12 @@ POLICY = st.fixed_dictionaries(
 )
 
 
-def test_two_policies_have_one_change_only_if_they_do_the_same(node: Node) -> None:
+def test_two_policies_have_one_change_only_if_they_do_the_same(process: HostProcess) -> None:
     """What is done is read from check mode: the texts of the files, and all that would be run."""
 
     @functools.cache
     def seen(policy: str) -> tuple[str, str]:
-        with running(node) as host:
+        with running(process) as host:
             result = host.task("host", check=True, packages="ignore", **json.loads(policy))
         assert not result.get("failed"), result
         deed = [result["diff"], result["actions"], result["restarted"]]

@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as host_sum
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     refusals,
     seen_host,
@@ -134,7 +134,7 @@ def plan(*parts: dict[str, Any]) -> Plan:
         seen = host(*parts, {"answers": silence})
         try:
             found = seen_host.see(Policy(), seen)
-            return node.plan_host(Policy(), seen_host.read_host_facts(Policy(), seen, found, ""))
+            return host_sum.plan_host(Policy(), seen_host.read_host_facts(Policy(), seen, found, ""))
         except NeedMore as more:
             silence |= {
                 q["id"]: {"error": {"kind": "not-found", "message": "no answer"}}

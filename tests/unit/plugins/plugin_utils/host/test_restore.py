@@ -73,13 +73,13 @@ def test_every_byte_mode_and_owner_is_as_before(
 ) -> None:
     engine, version, _files, _place = ENGINES[name]
     made, before = converged(tmp_path, name)
-    back = made.node(
+    back = made.run_host(
         **{"state": "absent", "engines": (engine,), "engine_version": version, **SINCE[since]}
     )
     assert (back["failed"], back["changed"], back.get("msg")) == (False, True, None)
     assert made.state() == before
     assert made.originals == {}
-    again = made.node(state="absent", engines=(engine,), engine_version=version)
+    again = made.run_host(state="absent", engines=(engine,), engine_version=version)
     assert (again["failed"], again["changed"], again["row"]["why"]) == (
         False,
         False,
@@ -125,7 +125,7 @@ def test_a_foreign_line_stays_and_nothing_of_this_collection(
 ) -> None:
     made, before = converged(tmp_path, name)
     made.write(ROOT, made.read(ROOT) + FOREIGN, made.path(ROOT).stat().st_mode & 0o777)
-    back = made.node(state="absent", engine_version="" if gone else ENGINES[name][1])
+    back = made.run_host(state="absent", engine_version="" if gone else ENGINES[name][1])
     assert back["failed"] is False
     assert [line for line in made.read(ROOT).splitlines(keepends=True) if line.strip()] == (
         V1 + FOREIGN
@@ -136,7 +136,7 @@ def test_a_foreign_line_stays_and_nothing_of_this_collection(
     }
     assert made.originals == {}
     left = made.read(ROOT)
-    assert made.node(state="absent", engine_version=ENGINES[name][1])["changed"] is False
+    assert made.run_host(state="absent", engine_version=ENGINES[name][1])["changed"] is False
     assert made.read(ROOT) == left, "a second run does not put the bytes from before over it"
 
 
@@ -148,7 +148,7 @@ def test_the_import_that_we_brought_goes_unless_another_file_counts_on_it(
     made.write(ROOT, made.read(ROOT) + FOREIGN)
     if counts_on_it:
         made.write("/etc/containerd/conf.d/50-theirs.toml", "version = 3\n")
-    assert made.node(state="absent", engine_version="2.3.1")["failed"] is False
+    assert made.run_host(state="absent", engine_version="2.3.1")["failed"] is False
     assert ("imports" in made.read(ROOT)) is counts_on_it
     assert FOREIGN in made.read(ROOT)
     assert not made.path(DROP_IN).exists()
@@ -157,7 +157,7 @@ def test_the_import_that_we_brought_goes_unless_another_file_counts_on_it(
 def test_a_foreign_key_in_daemon_json_stays(tmp_path: pathlib.Path) -> None:
     made, _before = converged(tmp_path, "Docker")
     made.write(JSON, made.read(JSON).replace('"debug": true', '"debug": true, "mtu": 9000'))
-    assert made.node(state="absent")["failed"] is False
+    assert made.run_host(state="absent")["failed"] is False
     assert json.loads(made.read(JSON)) == {**json.loads(DAEMON), "mtu": 9000}
 
 
@@ -168,7 +168,9 @@ def test_a_drop_in_that_somebody_edited_goes_all_the_same(
     place = ENGINES[name][3]
     made, before = converged(tmp_path, name)
     made.write(place, made.read(place) + FOREIGN)
-    back = made.node(state="absent", engines=(ENGINES[name][0],), engine_version=ENGINES[name][1])
+    back = made.run_host(
+        state="absent", engines=(ENGINES[name][0],), engine_version=ENGINES[name][1]
+    )
     assert back["failed"] is False
     assert "the whole file belongs to this collection" in " ".join(back["advice"])
     assert made.state() == before
@@ -179,11 +181,11 @@ def test_the_runtimes_own_configuration_is_taken_back_key_by_key_once(
 ) -> None:
     made, _before = converged(tmp_path, "containerd 2.1")
     made.write(SPEC, made.read(SPEC) + FOREIGN)
-    assert made.node(state="absent", engine_version="2.1.9")["failed"] is False
+    assert made.run_host(state="absent", engine_version="2.1.9")["failed"] is False
     left = made.read(SPEC)
     assert FOREIGN in left
     assert "annotation-prefixes" not in left
-    assert made.node(state="absent", engine_version="2.1.9")["changed"] is False
+    assert made.run_host(state="absent", engine_version="2.1.9")["changed"] is False
     assert made.read(SPEC) == left
 
 
@@ -191,7 +193,9 @@ def test_the_runtimes_own_configuration_is_taken_back_key_by_key_once(
 def test_a_file_that_somebody_removed_stays_removed(tmp_path: pathlib.Path, name: str) -> None:
     made, before = converged(tmp_path, name)
     made.path(ENGINES[name][3]).unlink()
-    back = made.node(state="absent", engines=(ENGINES[name][0],), engine_version=ENGINES[name][1])
+    back = made.run_host(
+        state="absent", engines=(ENGINES[name][0],), engine_version=ENGINES[name][1]
+    )
     assert back["failed"] is False
     assert not made.path(ENGINES[name][3]).exists()
     assert {p: s for p, s in made.state().items() if p in before and p != ENGINES[name][3]} == {
@@ -224,7 +228,7 @@ def test_what_cannot_be_given_back_fails_the_run_and_nothing_is_touched(
     made, _before = converged(tmp_path, name)
     strike(made)
     now, kept = made.state(), sorted(made.originals)
-    back = made.node(
+    back = made.run_host(
         state="absent",
         engine_version="" if "gone" in case else ENGINES[name][1],
         engines=(ENGINES[name][0],),
@@ -239,9 +243,9 @@ def test_once_it_is_mended_everything_goes_back(tmp_path: pathlib.Path) -> None:
     made, before = converged(tmp_path, "containerd 1.7")
     good = made.read(ROOT)
     made.write(ROOT, good + "half a line\n", 0o600)
-    assert made.node(state="absent", engine_version="1.7.24")["failed"]
+    assert made.run_host(state="absent", engine_version="1.7.24")["failed"]
     made.write(ROOT, good, 0o600)
-    assert made.node(state="absent", engine_version="1.7.24")["failed"] is False
+    assert made.run_host(state="absent", engine_version="1.7.24")["failed"] is False
     assert made.state() == before
 
 
@@ -255,12 +259,12 @@ def test_a_damaged_copy_stops_the_run_before_anything_is_touched(
         made.write(ROOT, made.read(ROOT) + FOREIGN)
     (made.kept(ROOT) / "content").write_text(content)
     now = made.state()
-    back = made.node(state="absent", engine_version="1.7.24")
+    back = made.run_host(state="absent", engine_version="1.7.24")
     assert back["failed"]
     assert f"{ROOT}: the copy of the original in {made.kept(ROOT)} cannot be used" in back["msg"]
     assert made.state() == now
     shutil.rmtree(made.kept(ROOT))
-    assert made.node(state="absent", engine_version="1.7.24")["failed"] is False, (
+    assert made.run_host(state="absent", engine_version="1.7.24")["failed"] is False, (
         "as its next step says"
     )
 
@@ -323,7 +327,7 @@ def test_a_mixed_fleet_can_be_taken_back_in_one_play(
 ) -> None:
     made = tree(tmp_path, NOTHING[case])
     before = made.state()
-    tasks = [made.node(state="absent", engine_version=version)]
+    tasks = [made.run_host(state="absent", engine_version=version)]
     tasks += [
         made.single(engine, state="absent", engine_version=version)
         for engine in ("containerd", "docker")

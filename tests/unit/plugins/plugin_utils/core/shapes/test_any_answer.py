@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 
 from tests.draws import count_examples
 from tests.unit import running_host
-from tests.unit.running_host import ACTIONS, Host, Node
+from tests.unit.running_host import ACTIONS, Host, HostProcess
 from tests.unit.running_hosts import ENGINES, build
 
 EXAMPLES = count_examples(25)
@@ -46,8 +46,8 @@ ANYTHING: tuple[Any, ...] = (
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    yield from running_host.nodes()
+def process() -> Iterator[HostProcess]:
+    yield from running_host.start_process()
 
 
 def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -78,15 +78,15 @@ def replaced(value: Any, place: tuple[Any, ...], by: Any) -> Any:
 
 
 class Liar:
-    """The node, one of whose answers in a task is mutated."""
+    """The process, one of whose answers in a task is mutated."""
 
-    def __init__(self, node_: Node, draw: random.Random, program: str) -> None:
-        self.node, self.draw, self.program, self.done = node_, draw, program, ""
+    def __init__(self, process: HostProcess, draw: random.Random, program: str) -> None:
+        self.process, self.draw, self.program, self.done = process, draw, program, ""
 
     def ask(
         self, root: pathlib.Path, program: str, request: Any, known: Any, devices: Any = None
     ) -> Any:
-        answer = self.node.ask(root, program, request, known, devices)
+        answer = self.process.ask(root, program, request, known, devices)
         if program != self.program or self.done:
             return answer
         for _time in range(self.draw.choice((1, 1, 1, 3))):
@@ -164,17 +164,17 @@ def ran(host: Host, module: str, **options: Any) -> str:
     ],
 )
 @pytest.mark.parametrize("name", ENGINES)
-def test_any_value_anywhere(node: Node, name: str, module: str, program: str) -> None:
+def test_any_value_anywhere(process: HostProcess, name: str, module: str, program: str) -> None:
     if ENGINES[name].devices and os.geteuid() != 0:
         pytest.skip("only root may make device nodes")
     draw, met = random.Random(f"{name} {module} {program}"), 0
     # what a transaction has done is not done again
     for _host in range(EXAMPLES // 3 if program != "observe" else 1):
-        host = build(node, ENGINES[name].copy(), 0o644)
+        host = build(process, ENGINES[name].copy(), 0o644)
         try:
             for _example in range(EXAMPLES if program == "observe" else 1):
-                liar = Liar(node, draw, program)
-                host.node = liar  # type: ignore[assignment]
+                liar = Liar(process, draw, program)
+                host.answers = liar  # type: ignore[assignment]
                 ended = ran(
                     host, module.replace("ENGINE", ENGINES[name].engine), **OPTIONS.get(module, {})
                 )

@@ -11,25 +11,27 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit import honest, running_host
-from tests.unit.running_host import Node
+from tests.unit.running_host import HostProcess
 from tests.unit.running_hosts import ENGINES
 from tests.unit.told_stories import STORIES, Run
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    yield from running_host.nodes()
+def process() -> Iterator[HostProcess]:
+    yield from running_host.start_process()
 
 
 @pytest.mark.parametrize("fails", ["", "validator", "restart"])
 @pytest.mark.parametrize("story", STORIES)
 @pytest.mark.parametrize("name", ENGINES)
-def test_what_the_programs_of_a_host_answer(node: Node, name: str, story: str, fails: str) -> None:
+def test_what_the_programs_of_a_host_answer(
+    process: HostProcess, name: str, story: str, fails: str
+) -> None:
     if ENGINES[name].devices and os.geteuid() != 0:
         pytest.skip("only root may make device nodes")
     spec = ENGINES[name].copy()
     spec.fails = fails
-    sent = Run(node, spec, story, 0o644, "stdin").wire
+    sent = Run(process, spec, story, 0o644, "stdin").wire
     wrong = [
         line
         for request, answer in zip(sent[::2], sent[1::2], strict=True)

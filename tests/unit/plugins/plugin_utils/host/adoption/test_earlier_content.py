@@ -33,7 +33,7 @@ def test_a_runtime_that_is_there_keeps_its_arguments_and_the_default(
     result = (
         home.single("docker", **options)
         if way == "single"
-        else home.node(engines=("docker",), **options)
+        else home.run_host(engines=("docker",), **options)
     )
     assert not result["failed"], result["msg"]
     after = json.loads(home.read(CONFIG))

@@ -133,7 +133,7 @@ def test_a_whole_run_names_it_each_time_and_leaves_it(tmp_path: pathlib.Path, te
     home.write(PLACE, text)
 
     def run() -> Any:
-        return home.node(engines=("containerd",), engine_version="2.1.9")["leftovers"]
+        return home.run_host(engines=("containerd",), engine_version="2.1.9")["leftovers"]
 
     named = [[(left["path"], left["fate"]) for left in run()] for _time in range(2)]
     assert named == [[(PLACE, "kept")]] * 2

@@ -42,15 +42,15 @@ def test_what_cannot_come_back_is_named(tmp_path: pathlib.Path, name: str) -> No
     for path, text in files.items():
         home.write(path, text)
     options: dict[str, Any] = {"engines": (engine,), "engine_version": version}
-    assert home.node(**options)["failed"] is False
+    assert home.run_host(**options)["failed"] is False
     assert recorded(home) == taken
-    assert home.node(**options)["changed"] is False  # the journal tells the same
+    assert home.run_host(**options)["changed"] is False  # the journal tells the same
     home.forget_journal()
     assert recorded(home) == taken
-    home.node(**options)  # the record outlives the journal
+    home.run_host(**options)  # the record outlives the journal
     assert recorded(home) == taken
     home.forget_journal()
-    (said,) = [a for a in home.node(state="absent", **options)["advice"] if a.startswith(GONE)]
+    (said,) = [a for a in home.run_host(state="absent", **options)["advice"] if a.startswith(GONE)]
     assert said.startswith(
         f"{GONE}{''.join(f': {path}. ' for path in taken) or ', if there were any. '}"
     )
@@ -80,6 +80,6 @@ def test_nothing_is_said_where_the_journal_gives_the_files_back(
     for path, text in files.items():
         home.write(path, text)
     before = home.state()
-    home.node(engines=(engine,), engine_version=version)
-    back = home.node(state="absent", engines=(engine,), engine_version=version)
+    home.run_host(engines=(engine,), engine_version=version)
+    back = home.run_host(state="absent", engines=(engine,), engine_version=version)
     assert (home.state(), [a for a in back["advice"] if "journal" in a]) == (before, [])

@@ -264,7 +264,7 @@ def test_a_host_gets_its_spec_where_the_engine_looks(
     home = host(tmp_path, files)
     options = {"engines": engine[:1], "engine_version": engine[1]}
     before = home.state()
-    made = home.node(**options)
+    made = home.run_host(**options)
     assert made["failed"] is False, made
     assert home.path(f"{place}/nvidia.yaml").exists()
     assert not home.path(f"{ETC}/nvidia.yaml").exists()
@@ -280,8 +280,8 @@ def test_a_host_gets_its_spec_where_the_engine_looks(
                 "spec-dirs"
             ]
         )
-    assert home.node(**options)["changed"] is False
-    assert home.node(**options, state="absent")["failed"] is False
+    assert home.run_host(**options)["changed"] is False
+    assert home.run_host(**options, state="absent")["failed"] is False
     assert {path for path, (data, *_rest) in home.state().items() if data is not None} == {
         path for path, (data, *_rest) in before.items() if data is not None
     }
@@ -292,7 +292,7 @@ def test_a_directory_that_the_nvidia_runtime_reads_by_another_spelling_is_not_wr
 ) -> None:
     own = f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["/etc/cdi", "{OWN}/"]\n'
     home = host(tmp_path, {CONTAINERD: containerd((OWN,)), NVIDIA: own})
-    made = home.node(engines=("containerd",), engine_version="1.7.24")
+    made = home.run_host(engines=("containerd",), engine_version="1.7.24")
     assert [d["key"] for d in made["differences"] if "spec-dirs" in str(d["key"])] == []
 
 
@@ -304,7 +304,7 @@ def test_specs_of_the_device_plugin_that_no_engine_reads_are_told(
     tmp_path: pathlib.Path, kubelet: bool, directories: tuple[str, ...], said: bool
 ) -> None:
     files = {CONTAINERD: containerd(directories), **({"/usr/bin/kubelet": ""} if kubelet else {})}
-    made = host(tmp_path, files).node(engines=("containerd",), engine_version="1.7.24")
+    made = host(tmp_path, files).run_host(engines=("containerd",), engine_version="1.7.24")
     assert made["failed"] is False
     unread = [
         text.values["place"] for text in made["advice"] if get_code(text) == "cdi.plugin-not-read"
@@ -330,18 +330,18 @@ def test_a_host_on_which_no_directory_serves_is_refused(
 ) -> None:
     home = host(tmp_path, files)
     before = home.state()
-    made = home.node(**options)
+    made = home.run_host(**options)
     assert made["failed"], made
     assert "[cdi.no-common-directory]" in made["msg"]
     assert home.state() == before
-    assert home.node(**options, cdi_spec_dirs=CDI_DIRS)["failed"] is False
+    assert home.run_host(**options, cdi_spec_dirs=CDI_DIRS)["failed"] is False
     assert home.path(f"{ETC}/nvidia.yaml").exists()
 
 
 def test_a_spec_moves_with_the_directories_of_the_engine(tmp_path: pathlib.Path) -> None:
     home = host(tmp_path, {CONTAINERD: containerd(None)})
     options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
-    assert home.node(**options)["failed"] is False
+    assert home.run_host(**options)["failed"] is False
     assert home.path(f"{ETC}/nvidia.yaml").exists()
     home.write(
         CONTAINERD,
@@ -349,7 +349,7 @@ def test_a_spec_moves_with_the_directories_of_the_engine(tmp_path: pathlib.Path)
             "  enable_cdi = true\n", f'  enable_cdi = true\n  cdi_spec_dirs = ["{OWN}"]\n'
         ),
     )
-    assert home.node(**options)["failed"] is False
+    assert home.run_host(**options)["failed"] is False
     assert not home.path(f"{ETC}/nvidia.yaml").exists()
     assert home.path(f"{OWN}/nvidia.yaml").exists()
 
@@ -360,23 +360,23 @@ def test_no_spec_stays_in_a_directory_that_no_run_looks_into(
 ) -> None:
     home = host(tmp_path, {CONTAINERD: containerd((OWN,))})
     options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
-    assert home.node(**options)["failed"] is False
+    assert home.run_host(**options)["failed"] is False
     assert home.path(f"{OWN}/nvidia.yaml").exists()
     if not option:
         home.write(CONTAINERD, home.read(CONTAINERD).replace(f'  cdi_spec_dirs = ["{OWN}"]\n', ""))
-    assert home.node(**options, cdi_spec_dirs=option)["failed"] is False
+    assert home.run_host(**options, cdi_spec_dirs=option)["failed"] is False
     assert home.path(f"{ETC}/nvidia.yaml").exists()
     assert not home.path(f"{OWN}/nvidia.yaml").exists(), "the NVIDIA runtime reads this one first"
-    assert home.node(**options, cdi_spec_dirs=option)["changed"] is False
+    assert home.run_host(**options, cdi_spec_dirs=option)["changed"] is False
 
 
 def test_a_spec_in_a_directory_of_its_own_goes_without_a_journal(tmp_path: pathlib.Path) -> None:
     home = host(tmp_path, {CONTAINERD: containerd((OWN,))})
     options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
-    record = home.node(**options) and home.read("/etc/ansible/facts.d/gpufleet.fact")
+    record = home.run_host(**options) and home.read("/etc/ansible/facts.d/gpufleet.fact")
     assert json.loads(record)["cdi"]["place"] == OWN
     home.forget_journal()
-    assert home.node(**options, state="absent")["failed"] is False
+    assert home.run_host(**options, state="absent")["failed"] is False
     assert not home.path(f"{OWN}/nvidia.yaml").exists()
 
 
@@ -400,25 +400,25 @@ def test_a_spec_that_is_seen_by_a_second_path_stays(
     if not (later and link == ETC):
         home.path(link).parent.mkdir(parents=True, exist_ok=True)
         home.path(link).symlink_to(target)
-    assert home.node(**options)["failed"] is False
+    assert home.run_host(**options)["failed"] is False
     if later and directories:
         told = f"  enable_cdi = true\n  cdi_spec_dirs = {json.dumps(directories)}\n"
         home.write(CONTAINERD, home.read(CONTAINERD).replace("  enable_cdi = true\n", told))
     for _run in range(3):
-        made = home.node(**options)
+        made = home.run_host(**options)
         assert made["failed"] is False
         assert home.path(f"{target}/nvidia.yaml").exists() or (later and link == ETC)
     assert made["changed"] is False
-    assert home.node(**options, state="absent")["failed"] is False
+    assert home.run_host(**options, state="absent")["failed"] is False
     assert not home.path(f"{target}/nvidia.yaml").exists()
 
 
 def test_a_link_beside_the_spec_is_a_second_spec(tmp_path: pathlib.Path) -> None:
     home = host(tmp_path, {CONTAINERD: containerd(None)})
     options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
-    assert home.node(**options)["failed"] is False
+    assert home.run_host(**options)["failed"] is False
     home.path(f"{ETC}/other.yaml").symlink_to("/etc/cdi/nvidia.yaml")
-    msg = home.node(**options)["msg"]
+    msg = home.run_host(**options)["msg"]
     assert (msg.startswith("/etc/cdi/other.yaml: "), msg.endswith("[cdi.device-dropped]")) == (
         True,
         True,
@@ -443,17 +443,17 @@ kind: nvidia.com/gpu
 def test_a_spec_that_moves_brings_none_back_that_was_taken_over(tmp_path: pathlib.Path) -> None:
     home = host(tmp_path, {CONTAINERD: containerd(None), f"{ETC}/nvidia.yaml": OF_CTK})
     options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
-    assert home.node(**options)["failed"] is False
+    assert home.run_host(**options)["failed"] is False
     home.write(
         CONTAINERD,
         home.read(CONTAINERD).replace(
             "  enable_cdi = true\n", f'  enable_cdi = true\n  cdi_spec_dirs = ["{OWN}"]\n'
         ),
     )
-    assert home.node(**options)["failed"] is False
+    assert home.run_host(**options)["failed"] is False
     assert not home.path(f"{ETC}/nvidia.yaml").exists()
-    assert home.node(**options)["changed"] is False
-    assert home.node(**options, state="absent")["failed"] is False
+    assert home.run_host(**options)["changed"] is False
+    assert home.run_host(**options, state="absent")["failed"] is False
     assert home.read(f"{ETC}/nvidia.yaml") == OF_CTK
 
 
@@ -463,9 +463,9 @@ def test_a_place_that_no_run_has_recorded_is_passed_over(
 ) -> None:
     home = host(tmp_path, {CONTAINERD: containerd(None)})
     options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
-    assert home.node(**options)["failed"] is False
+    assert home.run_host(**options)["failed"] is False
     fact = "/etc/ansible/facts.d/gpufleet.fact"
     record = json.loads(home.read(fact))
     home.write(fact, json.dumps({**record, "cdi": {**record["cdi"], "place": place}}))
-    assert home.node(**options)["failed"] is False
+    assert home.run_host(**options)["failed"] is False
     assert home.path(f"{ETC}/nvidia.yaml").exists()

@@ -48,7 +48,7 @@ def test_what_others_wrote_stays_and_nothing_else(
 
     def run(**options: Any) -> dict[str, Any]:
         if how == "host":
-            return home.node(engines=("containerd",), engine_version="1.7.24", **options)
+            return home.run_host(engines=("containerd",), engine_version="1.7.24", **options)
         return home.single(
             "containerd", engine_version="1.7.24", set_as_default="enabled", **options
         )

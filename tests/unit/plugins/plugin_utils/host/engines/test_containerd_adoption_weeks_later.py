@@ -22,7 +22,7 @@ OTHER_NAME = COPY.replace("runtimes.nvidia", "runtimes.gpu").replace('"nvidia"',
 
 def run(host: Tree, module: str, version: str, **options: Any) -> dict[str, Any]:
     if module == "host":
-        return host.node(engines=("containerd",), engine_version=version, **options)
+        return host.run_host(engines=("containerd",), engine_version=version, **options)
     return host.single("containerd", engine_version=version, **options)
 
 

@@ -130,7 +130,7 @@ def left_alone(row: Public) -> bool:
     return known.get_manager(row.home.manager).place is None
 
 
-def node(row: Public, release: str) -> hosts_of_queries.Node:
+def node(row: Public, release: str) -> hosts_of_queries.QueriedHost:
     """A live node of a cluster: its engine with this configuration in force, and its kubelet."""
     told = toml.look_up_toml(
         toml.load_toml(row.text, ""), (*_names(row), "containerd", "runtimes"), {}
@@ -213,7 +213,7 @@ def test_on_a_live_node_only_our_handler_comes(row: Public, release: str) -> Non
 def test_docker_on_flatcar_is_not_beside_kubernetes_by_that_alone() -> None:
     """Its containerd serves Docker there, with a configuration that nobody can write."""
     row = next(row for row in public.CONTAINERDS if row.home == public.USR)
-    found = hosts_of_queries.NODES["Docker"]
+    found = hosts_of_queries.QUERIED_HOSTS["Docker"]
     both = node(row, row.releases[0])
     files, units, packages = (
         {**both.files, **found.files},
@@ -265,7 +265,7 @@ def test_what_cri_o_fills_in_from_its_global_settings_may_come_with_our_handler(
     change (TranslateMonitorFields).
     """
     row = next(row for row in public.CRIOS if row.file == "kubespray-crio")
-    node = hosts_of_queries.NODES["CRI-O"]
+    node = hosts_of_queries.QUERIED_HOSTS["CRI-O"]
     files = {p: t for p, t in node.files.items() if "/etc/crio" not in p}
     came = hosts_of_queries.planned(dc.replace(node, files={**files, row.home.config: row.text}))
     assert came.plan is not None, came.said

@@ -39,7 +39,7 @@ def tree(tmp_path: pathlib.Path) -> Tree:
 
 def converge(tree: Tree, release: str, **options: Any) -> dict[str, Any]:
     tree.write("/var/lib/dpkg/status", DPKG.format(release))
-    return tree.node(engines=("containerd",), engine_version="1.7.24", **options)
+    return tree.run_host(engines=("containerd",), engine_version="1.7.24", **options)
 
 
 @pytest.mark.parametrize(("release", "options", "becomes"), CASES)
@@ -83,7 +83,7 @@ def test_a_toolkit_that_no_package_has_brought_is_said_to_be_not_known(tree: Tre
         0o755,
     )
     tree.write("/var/lib/dpkg/status", "\n")
-    result = tree.node(engines=("containerd",), engine_version="1.7.24")
+    result = tree.run_host(engines=("containerd",), engine_version="1.7.24")
     assert (result["failed"], result["changed"]) == (False, True)
     (said,) = [s for s in result["advice"] if get_code(s) == "known-bad.not-judged"]
     assert said.endswith("since the version of the NVIDIA Container Toolkit is not known")

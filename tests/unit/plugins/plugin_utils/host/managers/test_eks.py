@@ -182,7 +182,7 @@ def test_a_tree_is_looked_at_and_not_changed(tmp_path: pathlib.Path) -> None:
     }.items():
         home.write(path, text)
     before = home.state()
-    answer = home.node(engine_version="2.1.5", no_gpu="prepare")
+    answer = home.run_host(engine_version="2.1.5", no_gpu="prepare")
     assert answer["changed"] is False
     assert f"{DROP_IN}:8 has contianerd" in str(answer)
     assert home.state() == before

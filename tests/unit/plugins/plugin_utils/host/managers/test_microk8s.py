@@ -292,11 +292,11 @@ def test_in_a_bare_tree_the_template_is_found_edited_and_given_back(tmp_path: pa
     (args.parent.parent / "current").symlink_to("7234")
     (args / "containerd-template.toml").write_text(TEXT)
     before = home.state()
-    answer = home.node(engine_version="2.1.6", no_gpu="prepare")
+    answer = home.run_host(engine_version="2.1.6", no_gpu="prepare")
     assert answer["changed"] is True
     added((args / "containerd-template.toml").read_text())
-    assert home.node(engine_version="2.1.6", no_gpu="prepare")["changed"] is False
-    home.node(engine_version="2.1.6", state="absent")
+    assert home.run_host(engine_version="2.1.6", no_gpu="prepare")["changed"] is False
+    home.run_host(engine_version="2.1.6", state="absent")
     assert home.state() == before
 
 

@@ -379,11 +379,11 @@ def test_in_a_tree_the_files_tell_and_the_generated_one_stays(
         "engine_version": "2.1.5",
         **({"config_path": config} if data == "/srv/edge" else {}),
     }
-    done = home.node(**options)
+    done = home.run_host(**options)
     assert (done["failed"], done["changed"]) == (False, True), done.get("msg")
     path = f"{data}/agent/etc/containerd/config-v3.toml.d/90-gpufleet.toml"
     assert "container_annotations" in home.read(path)
     assert home.state()[config] == before[config]
-    assert home.node(**options)["changed"] is False
-    assert home.node(state="absent", **options)["failed"] is False
+    assert home.run_host(**options)["changed"] is False
+    assert home.run_host(state="absent", **options)["failed"] is False
     assert home.state() == before

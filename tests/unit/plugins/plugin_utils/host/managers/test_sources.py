@@ -90,7 +90,7 @@ def said_of(tmp_path: pathlib.Path, version: str, files: dict[str, str], **optio
     """All that a person reads of a run that changes nothing."""
     made = tree(tmp_path, files)
     before = made.state()
-    done = made.node(engine_version=version, engines=("containerd",), **options)
+    done = made.run_host(engine_version=version, engines=("containerd",), **options)
     assert (done["changed"], made.state()) == (False, before)
     refused = [
         f"{i['refusal']} {i['refusal_next']}" if "refusal_next" in i else str(i.get("refusal"))

@@ -67,7 +67,7 @@ def test_what_is_said_of_swarm(
 ) -> None:
     tree = swarm(tmp_path, offers, reads, mode, release)
     before = tree.read(docker_config.CONFIG)
-    result = tree.node(engines=("docker",), engine_version="26.1.5", **options)
+    result = tree.run_host(engines=("docker",), engine_version="26.1.5", **options)
     told = " ".join([str(result.get("msg") or ""), *map(end_with_code, result["advice"])])
     assert {word for word in (ROW, NAMES, MODE, PERHAPS, BY_UUID) if word in told} == says
     assert result["failed"] is refused
@@ -79,7 +79,7 @@ def test_what_is_said_of_swarm(
 def test_what_swarm_is_offered_by_a_flag(tmp_path: Path) -> None:
     tree = swarm(tmp_path, [], "DOCKER_RESOURCE_GPU", "auto", "1.17.8")
     tree.write(UNIT, f"[Service]\nExecStart=/usr/bin/dockerd --node-generic-resource GPU={SHORT}\n")
-    result = tree.node(engines=("docker",), engine_version="26.1.5", known_bad="ignore")
+    result = tree.run_host(engines=("docker",), engine_version="26.1.5", known_bad="ignore")
     assert (NAMES, {"place": f"{UNIT}:2", "gpus": SHORT}) in [
         read_coded(text) for text in result["advice"] if get_code(text)
     ]
