@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     messages,
     role_variables,
     transport,
-    unread,
+    unreadable_variables,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
@@ -78,7 +78,7 @@ def require_running_host(action: ActionBase, task_vars: Mapping[str, Any]) -> No
     """
     if ROOT not in task_vars or not arguments.is_role_task(action._task):
         return
-    rendered = unread.Rendered(task_vars, action._templar.template)
+    rendered = unreadable_variables.Rendered(task_vars, action._templar.template)
     for root in role_variables.list_values(ROOT, rendered, task_vars):
         if root not in ("", "/", None):
             raise PlanError(messages.ROOT_NOT_RUNNING.fill(), where=str(root))

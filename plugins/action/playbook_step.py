@@ -15,7 +15,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
-    unread,
+    omitted_options,
     validation,
 )
 
@@ -39,7 +39,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
 
-    @unread.guard_action
+    @omitted_options.guard_action
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         given = {name: value for name, value in self._task.args.items() if name in SPEC}

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     fact_variables,
     named_playbooks,
     outside,
-    unread,
+    unreadable_variables,
     validation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
@@ -161,7 +161,7 @@ class ActionModule(ActionBase):
         These are extra variables and the play's own, none of a host.
         """
         templar = self._templar.copy_with_new_env(available_variables=play)
-        rendered = unread.Rendered(play, templar.template)
+        rendered = unreadable_variables.Rendered(play, templar.template)
         read: dict[str, Any] = {}
         wrong: list[Message] = []
         for name in planner_variables.RUN:

@@ -60,7 +60,7 @@ WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
         "plugin_utils/_controller/registry.py",
         "plugin_utils/_controller/stages.py",
         "plugin_utils/_controller/transport.py",
-        "plugin_utils/_controller/unread.py",
+        "plugin_utils/_controller/unreadable_variables.py",
         "plugin_utils/_planner/cluster/drain_kubernetes.py",
         "plugin_utils/_planner/cluster/other_owners.py",
         "plugin_utils/_planner/core/observation.py",

@@ -20,7 +20,7 @@ from ansible.errors import AnsibleError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     role_variables,
-    unread,
+    unreadable_variables,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
@@ -115,7 +115,7 @@ class OmittedValue(AnsibleError):
     """The error of ansible-core 2.19 for a template that yields `omit`."""
 
 
-OmittedValue.__name__ = unread.OMITTED
+OmittedValue.__name__ = unreadable_variables.OMITTED
 
 
 def make_action(module: str, role: str, rendered: Any = None) -> Any:

@@ -18,12 +18,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     arguments,
     host_look,
     messages,
+    omitted_options,
     role_variables,
     run_messages,
     stages,
     transport,
     turns,
-    unread,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.host_look import (
     Planner,
@@ -73,7 +73,7 @@ PROBATION = 15
 
 
 Outcome = stages.PlannedOutcome
-shown = unread.guard_action  # around the run() of every action
+shown = omitted_options.guard_action  # around the run() of every action
 
 
 @dc.dataclass(frozen=True)

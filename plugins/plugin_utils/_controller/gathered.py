@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     host_variables,
-    unread,
+    unanswered_hosts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
@@ -38,7 +38,9 @@ def gather_results(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> out
     }
     return {
         host: bounds.limit_result(result)
-        for host, result in unread.fail_unread_hosts(results, task_vars["hostvars"]).items()
+        for host, result in unanswered_hosts.fail_unread_hosts(
+            results, task_vars["hostvars"]
+        ).items()
     }
 
 

@@ -9,7 +9,10 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, unread
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    unreadable_variables,
+)
 
 # A result of a task has at least one of these keys, and so has a failure that was kept as a fact.
 OF_RESULTS = frozenset({"changed", "failed", "skipped", "unreachable"})
@@ -25,7 +28,7 @@ class HostVariables(Mapping[str, Any]):
 
     def __init__(self, hostvars: Mapping[str, Any], host: str) -> None:
         self._hostvars, self._host = hostvars, host
-        self._written = unread.get_raw_variables(hostvars, host)
+        self._written = unreadable_variables.get_raw_variables(hostvars, host)
         self._read: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:

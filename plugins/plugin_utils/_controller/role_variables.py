@@ -14,7 +14,11 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, unread
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    omitted_options,
+    unreadable_variables,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.variables import (
     find_variable,
@@ -28,10 +32,10 @@ def read_role_options(
 
     Raise PlanError for a variable that cannot be read.
     """
-    if not unread.are_options_in_variables(action):
+    if not omitted_options.are_options_in_variables(action):
         return {}
     own = type(action).__module__.rpartition(".")[2]
-    rendered = unread.Rendered(task_vars, action._templar.template)
+    rendered = unreadable_variables.Rendered(task_vars, action._templar.template)
     names = {option: find_variable(own, option) for option in spec}
     return {
         option: value
@@ -45,7 +49,7 @@ def list_values(name: str, rendered: Mapping[str, Any], task_vars: Mapping[str, 
     """Return the value of a variable as a list, which is empty if a user's template yields `omit`."""
     if arguments.is_constant(task_vars[name]):
         return [task_vars[name]]
-    said = unread.explain_unreadable_value(name, rendered, task_vars)
+    said = unreadable_variables.explain_unreadable_value(name, rendered, task_vars)
     if said:
         raise PlanError(said)
     try:

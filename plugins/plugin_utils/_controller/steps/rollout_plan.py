@@ -21,7 +21,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     console,
     host_variables,
     outside,
-    unread,
+    unanswered_hosts,
+    unreadable_variables,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
     rollout_batch,
@@ -198,7 +199,9 @@ def read_fleet(
             host: get_named_look(
                 of_host,
                 name,
-                functools.partial(unread.get_raw_variables, task_vars["hostvars"], host),
+                functools.partial(
+                    unreadable_variables.get_raw_variables, task_vars["hostvars"], host
+                ),
             )
             for host, of_host in known.items()
         },
@@ -311,8 +314,10 @@ def get_named_look(
     If no look has answered, the message names the variable that cannot be read.
     """
     found = get_host_look(variables, name)
-    before = unread.is_without_answer(variables.get(name) or {}) and not found.get("unreachable")
-    said = unread.explain_unread_variable(variables, written()) if before else ""
+    before = unanswered_hosts.is_without_answer(variables.get(name) or {}) and not found.get(
+        "unreachable"
+    )
+    said = unanswered_hosts.explain_unread_variable(variables, written()) if before else ""
     return {**found, "failed": True, "msg": said} if said else found
 
 

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleError
 from ansible_collections.gpufleet.nvidia.plugins.action import variables_check
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import unread
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    omitted_options,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     variables as planner_variables,
 )
@@ -33,7 +35,7 @@ def list_defaulted() -> set[str]:
 
 
 def test_each_variable_that_has_a_default_is_read_before_the_run() -> None:
-    beside = {name for several in unread.BESIDE_OPTIONS.values() for name in several}
+    beside = {name for several in omitted_options.BESIDE_OPTIONS.values() for name in several}
     known = {
         *variables_check.DEFAULTED,
         *variables_check.JUDGED,

@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import variables_check
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     fact_variables,
-    unread,
+    omitted_options,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_soak
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -70,7 +70,7 @@ def test_no_task_begins_with_options_that_facts_set(
 ) -> None:
     monkeypatch.setattr(fact_variables.constants, "INJECT_FACTS_AS_VARS", injected)
     ran: list[str] = []
-    begun = unread.read_variables_first(lambda *_args, **_more: ran.append(module) or {})
+    begun = omitted_options.read_variables_first(lambda *_args, **_more: ran.append(module) or {})
     variables = {"ansible_facts": facts, "inventory_hostname": "gpu1"}
     if not refused:
         assert (begun(action_of(module, path), task_vars=variables), ran) == ({}, [module])

@@ -12,7 +12,11 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, unread
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    omitted_options,
+    unanswered_hosts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from jinja2 import UndefinedError
 
@@ -82,7 +86,9 @@ CASES: list[tuple[Any, Any, str]] = [
 def test_a_variable_that_cannot_be_read_is_named_with_the_message(
     written: Any, read: Any, said: str
 ) -> None:
-    found = unread.explain_unread_variable(Rendered({KEY: read}), {KEY: written, "known": {}})
+    found = unanswered_hosts.explain_unread_variable(
+        Rendered({KEY: read}), {KEY: written, "known": {}}
+    )
     assert found == (f"{KEY} cannot be read: {said}" if said else "")
 
 
@@ -95,7 +101,7 @@ def test_what_is_constant_or_read_by_no_role_and_no_connection_is_left_alone() -
     }
     variables = Rendered(written)
     assert (
-        unread.explain_unread_variable(variables, written)
+        unanswered_hosts.explain_unread_variable(variables, written)
         == "ansible_user cannot be read: x is undefined"
     )
     assert variables.read == ["ansible_user"]
@@ -124,7 +130,7 @@ ANSWERS: list[tuple[dict[str, Any], bool]] = [
 @pytest.mark.parametrize(("result", "reads"), ANSWERS)
 def test_only_hosts_without_an_answer_are_looked_at(result: dict[str, Any], reads: bool) -> None:
     hostvars = {"gpu1": Rendered({KEY: "{{ of_the_site }}"}), "gpu2": Rendered({KEY: "a key"})}
-    found = unread.fail_unread_hosts({"gpu1": result, "gpu2": {}}, hostvars)
+    found = unanswered_hosts.fail_unread_hosts({"gpu1": result, "gpu2": {}}, hostvars)
     named = {"failed": True, "msg": f"{KEY} cannot be read: of_the_site is undefined"}
     assert found == {"gpu1": named if reads else result, "gpu2": {}}
     assert bool(hostvars["gpu1"].read) is reads
@@ -205,7 +211,7 @@ def test_no_option_is_left_out_for_an_undefined_value(
     module: str, path: str, given: dict[str, str], written: dict[str, Any], named: str
 ) -> None:
     ran: list[Any] = []
-    begun = unread.read_variables_first(
+    begun = omitted_options.read_variables_first(
         lambda _action, _tmp, task_vars: ran.append(task_vars) or {}
     )
     if not named:
@@ -222,12 +228,12 @@ def test_no_option_is_left_out_for_an_undefined_value(
 
 
 def test_lookups_that_do_not_answer_hold_up_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter([0, 0, unread.SECONDS + 1])
-    monkeypatch.setattr(unread, "time", types.SimpleNamespace(monotonic=lambda: next(times)))
+    times = iter([0, 0, unanswered_hosts.SECONDS + 1])
+    monkeypatch.setattr(unanswered_hosts, "time", types.SimpleNamespace(monotonic=lambda: next(times)))
     hostvars = Hosts(
         {host: Rendered({KEY: AnsibleError("timed out")}) for host in ("gpu1", "gpu2")}
     )
-    found = unread.fail_unread_hosts(dict.fromkeys(hostvars, {}), hostvars)
+    found = unanswered_hosts.fail_unread_hosts(dict.fromkeys(hostvars, {}), hostvars)
     assert {host: bool(result) for host, result in found.items()} == {"gpu1": True, "gpu2": False}
 
 
@@ -241,4 +247,6 @@ def test_lookups_that_do_not_answer_hold_up_no_table(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_which_variables_of_ansible_a_connection_needs(name: str, asked: bool) -> None:
-    assert list(unread.list_asked_variables({name: "{{ x }}"})) == ([name] if asked else [])
+    assert list(unanswered_hosts.list_asked_variables({name: "{{ x }}"})) == (
+        [name] if asked else []
+    )
