@@ -15,9 +15,11 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
+    messages,
     omitted_options,
     validation,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 SPEC = arguments.derive_argument_spec("playbook_step")
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps."
@@ -33,6 +35,27 @@ STEPS: Mapping[str, str] = {
     "rollout_settings": "check_rollout_settings",
     "rollout_soak": "run_soak_command",
 }
+# Steps that act once for the whole play. Ansible would run them for each host without run_once.
+ONCE = frozenset(
+    {
+        "rollout_asked",
+        "rollout_batch",
+        "rollout_cluster",
+        "rollout_plan",
+        "rollout_report",
+        "rollout_settings",
+    }
+)
+
+
+def require_run_once(step: str, task: Any, task_vars: Mapping[str, Any]) -> None:
+    """Raise PlanError if a step that acts once for the play would run for several hosts.
+
+    `ansible_play_batch` has the hosts of the play that still take tasks.
+    """
+    hosts = task_vars.get("ansible_play_batch") or ()
+    if step in ONCE and len(hosts) > 1 and not task.run_once:
+        raise PlanError(messages.STEP_NOT_ONCE.fill(step=step, count=len(hosts)))
 
 
 class ActionModule(ActionBase):
@@ -44,6 +67,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         given = {name: value for name, value in self._task.args.items() if name in SPEC}
         step = str(validation.validate(SPEC, given)["step"])
+        require_run_once(step, self._task, task_vars or {})
         run_step = getattr(importlib.import_module(PACKAGE + step), STEPS[step])
         found: dict[str, Any] = run_step(self, task_vars or {})
         return found

@@ -16,7 +16,8 @@ description:
   - The playbooks C(gpufleet.nvidia.rollout), C(gpufleet.nvidia.plan) and C(gpufleet.nvidia.hand_over) are made of these steps. Do not use
     them in playbooks of your own. They are internal, and any release may change them.
   - Each step has options of its own, and refuses those of the others. F(plugins/doc_fragments/playbook_step.py) describes them.
-  - Most steps run on the controller only, once for all hosts of the play. Use them with C(run_once).
+  - Most steps run on the controller only, once for all hosts of the play. Use them with C(run_once). Such a step fails without it
+    if the play has several hosts.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
 attributes:

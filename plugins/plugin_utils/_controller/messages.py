@@ -426,3 +426,8 @@ ROLLOUT_STOPS = Sentence(
     "the rollout stops here: {sentence}: {hosts}",
     next="Look at those hosts first, then run again for the rest, or raise gpufleet_max_failed",
 )
+STEP_NOT_ONCE = Sentence(
+    "playbook-step.not-once",
+    "The step {step} acts once for the whole play, and this task would run it for each of {count} hosts",
+    next="Write run_once: true at the task",
+)

@@ -17,9 +17,13 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import playbook_step
 
 
-def play(task_vars: dict[str, Any] | None = None, **args: Any) -> dict[str, Any]:
+def play(
+    task_vars: dict[str, Any] | None = None, *, run_once: bool = False, **args: Any
+) -> dict[str, Any]:
     action = playbook_step.ActionModule.__new__(playbook_step.ActionModule)
-    action._task = types.SimpleNamespace(args=args, check_mode=False, diff=False, async_val=0)
+    action._task = types.SimpleNamespace(
+        args=args, check_mode=False, diff=False, async_val=0, run_once=run_once
+    )
     action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
     found: dict[str, Any] = action.run(task_vars=task_vars or {"inventory_hostname": "gpu1"})
     return found
@@ -46,6 +50,32 @@ def test_a_step_returns_its_own_result() -> None:
     failed = {"ansible_failed_result": {"msg": "no room"}}
     found = play(failed, step="keep_failure", variable="gpufleet_rollout_failure")
     assert found["kept"]["msg"] == "no room"
+
+
+RUNS = {
+    # hosts of the play, run_once, whether the step begins
+    "once for many hosts": (["gpu1", "gpu2"], True, True),
+    "for each of many hosts": (["gpu1", "gpu2"], False, False),
+    "for the only host": (["gpu1"], False, True),
+}
+
+
+@pytest.mark.parametrize("step", sorted(playbook_step.STEPS))
+@pytest.mark.parametrize(("hosts", "run_once", "begins"), RUNS.values(), ids=RUNS)
+def test_a_step_that_acts_once_begins_once(
+    step: str, hosts: list[str], run_once: bool, begins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = playbook_step.STEPS[step]
+    module = importlib.import_module(playbook_step.PACKAGE + step)
+    monkeypatch.setattr(module, name, lambda _action, _task_vars: {"began": True})
+    monkeypatch.setattr(playbook_step.validation, "validate", lambda _spec, given: given)
+    found = play(
+        {"inventory_hostname": "gpu1", "ansible_play_batch": hosts}, run_once=run_once, step=step
+    )
+    if begins or step not in playbook_step.ONCE:
+        assert found["began"]
+    else:
+        assert found["error"]["code"] == "playbook-step.not-once"
 
 
 def test_every_step_has_its_function() -> None:

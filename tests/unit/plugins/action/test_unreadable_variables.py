@@ -229,7 +229,9 @@ def test_no_option_is_left_out_for_an_undefined_value(
 
 def test_lookups_that_do_not_answer_hold_up_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([0, 0, unanswered_hosts.SECONDS + 1])
-    monkeypatch.setattr(unanswered_hosts, "time", types.SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(
+        unanswered_hosts, "time", types.SimpleNamespace(monotonic=lambda: next(times))
+    )
     hostvars = Hosts(
         {host: Rendered({KEY: AnsibleError("timed out")}) for host in ("gpu1", "gpu2")}
     )

@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rules of the house about playbooks and roles: a step that acts once for the play runs once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.gpufleet.nvidia.plugins.action import playbook_step
+
+from tests.unit.plugin_sources import ROOT
+
+FILES = sorted(path for room in ("playbooks", "roles") for path in (ROOT / room).rglob("*.yml"))
+STEP = "gpufleet.nvidia.playbook_step"
+
+
+def list_step_tasks(value: Any, once: bool = False) -> Iterator[tuple[str, bool]]:
+    """Yield the step of each task that names one, and whether run_once counts for it. A block and a
+    play hand theirs down.
+    """
+    if isinstance(value, list):
+        for one in value:
+            yield from list_step_tasks(one, once)
+    elif isinstance(value, dict):
+        once = value.get("run_once", once) is True
+        if isinstance(value.get(STEP), dict):
+            yield value[STEP]["step"], once
+        for one in value.values():
+            yield from list_step_tasks(one, once)
+
+
+def map_step_tasks() -> dict[Path, list[tuple[str, bool]]]:
+    found = {path: list(list_step_tasks(yaml.safe_load(path.read_text()))) for path in FILES}
+    return {path: steps for path, steps in found.items() if steps}
+
+
+def test_a_step_that_acts_once_runs_once_and_no_other_does() -> None:
+    """One action for all steps cannot say BYPASS_HOST_LOOP, which holds for each of its tasks."""
+    wrong = {
+        str(path.relative_to(ROOT)): steps
+        for path, tasks in map_step_tasks().items()
+        if (steps := [step for step, once in tasks if once != (step in playbook_step.ONCE)])
+    }
+    assert wrong == {}
+
+
+def test_each_step_is_in_a_playbook() -> None:
+    used = {step for tasks in map_step_tasks().values() for step, _once in tasks}
+    assert used == set(playbook_step.STEPS)
+    assert playbook_step.ONCE.issubset(used)
+
+
+def test_a_block_hands_run_once_down() -> None:
+    task = {STEP: {"step": "rollout_plan"}}
+    tasks = [{"run_once": True, "block": [task, {**task, "run_once": False}]}, task]
+    assert [once for _step, once in list_step_tasks(tasks)] == [True, False, False]
