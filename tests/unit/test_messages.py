@@ -66,8 +66,6 @@ WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
         "plugin_utils/_planner/core/observation.py",
         "plugin_utils/_planner/core/outcomes.py",
         "plugin_utils/_planner/core/shapes/rules.py",
-        "plugin_utils/_planner/fleet/plan_file.py",
-        "plugin_utils/_planner/host/bundle/manifest.py",
         "plugin_utils/_planner/host/cdi/driver_files/ld_cache.py",
         "plugin_utils/_planner/host/cdi/driver_files/manifest.py",
         "plugin_utils/_planner/host/cdi/engine_view/reader.py",
@@ -89,9 +87,6 @@ WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
         "plugin_utils/_planner/host/sharing/resource.py",
         "plugin_utils/_planner/host/verification/cases.py",
         "plugin_utils/_planner/host/work.py",
-        "plugin_utils/_planner/workloads/images/choose.py",
-        "plugin_utils/_planner/workloads/images/distribution.py",
-        "plugin_utils/_planner/workloads/images/inspected.py",
         "plugin_utils/_planner/workloads/images/nvidia_require.py",
     ),
     LABELS: (

@@ -26,6 +26,9 @@ from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    read_error_message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
     host,
@@ -77,7 +80,9 @@ def verify_archive(file: str) -> manifest.Manifest:
         cause = error.strerror or type(error).__name__
         raise PlanError(messages.UNREADABLE_ARCHIVE.fill(cause=cause), where=file) from None
     except ValueError as error:
-        raise PlanError(messages.DAMAGED_ARCHIVE.fill(odd=str(error)), where=file) from None
+        raise PlanError(
+            messages.DAMAGED_ARCHIVE.fill(odd=read_error_message(error)), where=file
+        ) from None
     with contextlib.suppress(OSError):
         spare = known.with_name(f"{known.name}.{os.getpid()}")
         spare.write_text(text, encoding="utf-8")
@@ -165,7 +170,9 @@ def read_archive_files(file: str, names: Iterable[str]) -> dict[str, bytes]:
                 if member.name in wanted
             }
     except (OSError, ValueError) as error:
-        raise PlanError(messages.DAMAGED_ARCHIVE.fill(odd=str(error)), where=file) from None
+        raise PlanError(
+            messages.DAMAGED_ARCHIVE.fill(odd=read_error_message(error)), where=file
+        ) from None
     for name in wanted:
         if name not in found or hashlib.sha256(found[name]).hexdigest() != known.files[name].sha256:
             raise PlanError(messages.REPLACED_ARCHIVE.fill(name=name), where=file)

@@ -19,6 +19,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    read_error_message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
     catalogue,
     cpu,
@@ -101,7 +104,7 @@ def read_own_description(given: Any) -> inspected.Inspected:
         )
     except (ValueError, RecursionError) as error:
         why = (
-            str(error)
+            read_error_message(error)
             if isinstance(error, (inspected.UnreadableImage, json_bounds.TooLargeJson))
             else "it is not JSON"
         )

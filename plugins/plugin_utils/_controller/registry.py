@@ -29,6 +29,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    read_error_message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
     distribution,
     inspected,
@@ -132,7 +135,7 @@ def _ask_once(
         data = ask()
         found = made(data)
     except (Odd, inspected.UnreadableImage) as error:
-        raise _build_refused_error(of, str(error), STEP) from None
+        raise _build_refused_error(of, read_error_message(error), STEP) from None
     with contextlib.suppress(OSError):
         spare = known.with_name(f"{known.name}.{os.getpid()}")
         spare.write_text(json.dumps(data), encoding="utf-8")

@@ -230,6 +230,12 @@ def get_code(text: str) -> str:
     return text.code if isinstance(text, Message) else ""
 
 
+def read_error_message(error: Exception) -> str:
+    """Return the message that an error was raised with, with its code, or else the error's text."""
+    said = error.args[0] if error.args else ""
+    return said if isinstance(said, Message) else str(error)
+
+
 def end_with_code(text: str) -> str:
     """Return a text that ends with its code in brackets, by which people search for it. A text
     without a code stays as it is.

@@ -256,6 +256,14 @@ OLDER_SCHEMA = Sentence(
 CHANGED_PLAN = Sentence(
     "approval.changed-plan", "this plan is not as it was written", why="{odd}", next=AGAIN
 )
+PLAN_HOST_CHANGELESS = Sentence("approval.host-changeless", "the host {host} has no change")
+PLAN_CHANGE_NOT_SHOWN = Sentence(
+    "approval.change-not-shown",
+    "the change of the host {host} is not among those that the file shows for it",
+)
+PLAN_DIGEST_DIFFERS = Sentence(
+    "approval.digest-differs", "the change {change} has another digest than what it shows"
+)
 OTHER_INVENTORY = Sentence(
     "approval.other-inventory",
     "this plan is of other hosts: {hosts}",

@@ -115,9 +115,9 @@ def find_odd_hosts(hosts: Mapping[str, Any], changes: Mapping[str, Any]) -> Iter
     for host, entry in hosts.items():
         digest = entry.get("change") if isinstance(entry, dict) else None
         if not isinstance(digest, str):
-            yield f"the host {host} has no change"
+            yield messages.PLAN_HOST_CHANGELESS.fill(host=host)
         elif digest and host not in named.get(digest, ()):
-            yield f"the change of the host {host} is not among those that the file shows for it"
+            yield messages.PLAN_CHANGE_NOT_SHOWN.fill(host=host)
 
 
 def find_odd_changes(changes: Mapping[str, Any]) -> Iterator[str]:
@@ -135,7 +135,7 @@ def find_odd_changes(changes: Mapping[str, Any]) -> Iterator[str]:
             not all(isinstance(part, list) for part in parts.values())
             or change.digest_of(parts) != digest
         ):
-            yield f"the change {digest} has another digest than what it shows"
+            yield messages.PLAN_DIGEST_DIFFERS.fill(change=digest)
 
 
 def require_inventory(approved: Mapping[str, Any], hosts: Sequence[str], where: str) -> None:

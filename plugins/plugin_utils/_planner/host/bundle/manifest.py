@@ -20,6 +20,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import messages
 
 SCHEMA = 1
 NAME, KEY = "manifest.json", "key.asc"
@@ -132,11 +133,11 @@ def parse_manifest(data: str) -> Manifest:
     try:
         plain = json_bounds.load_bounded_json(data)
     except ValueError:
-        raise ValueError(f"its {NAME} is not JSON") from None
+        raise ValueError(messages.MANIFEST_NOT_JSON.fill(name=NAME)) from None
     top = _require_manifest_table(plain, NAME)
     if top.get("schema") != SCHEMA:
         raise ValueError(
-            f"its schema is {_show_value(top.get('schema'))}, and this release reads {SCHEMA}"
+            messages.MANIFEST_SCHEMA.fill(schema=_show_value(top.get("schema")), known=SCHEMA)
         )
     files = {
         _require_match(RELATIVE, name, "files"): _read_file(name, value)
@@ -148,7 +149,9 @@ def parse_manifest(data: str) -> Manifest:
     )
     key = _require_manifest_table(top.get("key"), "key")
     if key.get("file") != KEY:
-        raise ValueError(f"key.file is {_show_value(key.get('file'))}, which is not {KEY}")
+        raise ValueError(
+            messages.MANIFEST_KEY_FILE.fill(file=_show_value(key.get("file")), known=KEY)
+        )
     expires = key.get("expires")
     manifest = Manifest(
         Key(
@@ -169,12 +172,12 @@ def _require_whole(manifest: Manifest) -> None:
     named = [KEY, *(f"{r.place}/{name}" for r in manifest.repositories for name in r.files)]
     places = [r.place for r in manifest.repositories]
     if not places:
-        raise ValueError("it has no repository")
+        raise ValueError(messages.MANIFEST_EMPTY.fill())
     if len(set(named)) != len(named) or len(set(places)) != len(places):
-        raise ValueError("it names a file or a repository twice")
+        raise ValueError(messages.MANIFEST_NAMES_TWICE.fill())
     wrong = sorted(set(named) ^ set(manifest.files))
     if wrong:
-        raise ValueError(f"{wrong[0]} is in one of the lists of its {NAME} only")
+        raise ValueError(messages.MANIFEST_LISTS_DIFFER.fill(file=wrong[0], name=NAME))
 
 
 def _read_repository(value: Any) -> Repository:
@@ -182,7 +185,7 @@ def _read_repository(value: Any) -> Repository:
     form, machine = table.get("format"), table.get("architecture")
     if form not in FORMATS or machine not in MACHINES:
         raise ValueError(
-            f"it has a repository of the kind {_show_value(form)} for {_show_value(machine)}, which is not known"
+            messages.MANIFEST_KIND.fill(form=_show_value(form), machine=_show_value(machine))
         )
     indexes = tuple(
         _require_match(RELATIVE, name, "indexes")
@@ -193,7 +196,7 @@ def _read_repository(value: Any) -> Repository:
         for package in _require_manifest_list(table.get("packages"), "packages")
     )
     if not indexes or not packages:
-        raise ValueError(f"its repository {form}/{machine} is empty")
+        raise ValueError(messages.MANIFEST_REPOSITORY_EMPTY.fill(place=f"{form}/{machine}"))
     return Repository(str(form), str(machine), str(table.get("address") or ""), indexes, packages)
 
 
@@ -214,25 +217,25 @@ def _read_file(name: str, value: Any) -> BundleFile:
     table = _require_manifest_table(value, name)
     size = table.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise ValueError(f"the size of {name} is {_show_value(size)}")
+        raise ValueError(messages.MANIFEST_SIZE.fill(name=name, size=_show_value(size)))
     return BundleFile(_require_match(SHA256, table.get("sha256"), f"the sha256 of {name}"), size)
 
 
 def _require_match(pattern: re.Pattern[str], value: Any, where: str) -> str:
     if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise ValueError(f"{where} has the value {_show_value(value)}, which is not allowed there")
+        raise ValueError(messages.MANIFEST_VALUE.fill(where=where, value=_show_value(value)))
     return value
 
 
 def _require_manifest_table(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{where} is not an object")
+        raise ValueError(messages.MANIFEST_NO_OBJECT.fill(where=where))
     return value
 
 
 def _require_manifest_list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError(f"{where} is not a list")
+        raise ValueError(messages.MANIFEST_NO_LIST.fill(where=where))
     return value
 
 

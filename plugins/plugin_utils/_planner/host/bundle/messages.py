@@ -156,3 +156,30 @@ SIGNATURE = Sentence(
     why="{cause}",
     next="Name the repository's own key in gpufleet_toolkit_key, or another repository",
 )
+
+# ---------------------------------------------------------------- why a manifest is none
+MANIFEST_NOT_JSON = Sentence("bundle.manifest-not-json", "its {name} is not JSON")
+MANIFEST_SCHEMA = Sentence(
+    "bundle.manifest-schema", "its schema is {schema}, and this release reads {known}"
+)
+MANIFEST_KEY_FILE = Sentence("bundle.manifest-key-file", "key.file is {file}, which is not {known}")
+MANIFEST_EMPTY = Sentence("bundle.manifest-empty", "it has no repository")
+MANIFEST_NAMES_TWICE = Sentence(
+    "bundle.manifest-names-twice", "it names a file or a repository twice"
+)
+MANIFEST_LISTS_DIFFER = Sentence(
+    "bundle.manifest-lists-differ", "{file} is in one of the lists of its {name} only"
+)
+MANIFEST_KIND = Sentence(
+    "bundle.manifest-kind",
+    "it has a repository of the kind {form} for {machine}, which is not known",
+)
+MANIFEST_REPOSITORY_EMPTY = Sentence(
+    "bundle.manifest-repository-empty", "its repository {place} is empty"
+)
+MANIFEST_SIZE = Sentence("bundle.manifest-size", "the size of {name} is {size}")
+MANIFEST_VALUE = Sentence(
+    "bundle.manifest-value", "{where} has the value {value}, which is not allowed there"
+)
+MANIFEST_NO_OBJECT = Sentence("bundle.manifest-no-object", "{where} is not an object")
+MANIFEST_NO_LIST = Sentence("bundle.manifest-no-list", "{where} is not a list")

@@ -11,6 +11,9 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
     cpu,
     dotted,
@@ -28,7 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
 Across = Literal["all", "each"]
 COMPAT_HOOK = "enable-cuda-compat"
 NODES_ALONE = "cdi_class: gpu-nodes and cdi_profile: devices"  # options of a task of cdi_spec
-Ranks = tuple[tuple[str, Any], ...]
+Ranks = tuple[tuple[Sentence, Any], ...]
 
 
 @dc.dataclass(frozen=True)
@@ -81,25 +84,25 @@ def ranks(found: fit.Fit, targets: cpu.Targets) -> Ranks:
     wanted = found.image.requires
     newest = tuple(-n for n in (*(wanted.cuda or ()), 0, 0, 0)[:3])
     return (
-        ("its code suits the GPUs less", BEST.index(found.code)),
+        (messages.CODE_SUITS_LESS, BEST.index(found.code)),
         (
-            "it is compiled for a less specific CPU",
+            messages.CPU_LESS_SPECIFIC,
             -cpu.weigh_code(wanted.cpu_level, wanted.cpu_march, targets),
         ),
-        ("it needs a libcuda of its own", found.way == "forward"),
-        ("its CUDA is older", newest),
-        ("its weight is less", -found.image.weight),
-        ("its name comes later", found.image.name),
+        (messages.NEEDS_OWN_LIBCUDA, found.way == "forward"),
+        (messages.RANKS_OLDER_CUDA, newest),
+        (messages.WEIGHS_LESS, -found.image.weight),
+        (messages.NAME_LATER, found.image.name),
     )
 
 
 def explain_second_image(best: fit.Fit, other: fit.Fit, targets: cpu.Targets) -> str:
     """Explain why an image that fits is not chosen."""
     pairs = zip(ranks(best, targets), ranks(other, targets), strict=True)
-    why = next(
-        (name for (name, first), (_name, value) in pairs if first != value), "it is the same"
+    row = next(
+        (row for (row, first), (_row, value) in pairs if first != value), messages.RANKS_THE_SAME
     )
-    return messages.FITS_LESS.fill(best=best.image.name, criterion=why)
+    return messages.FITS_LESS.fill(best=best.image.name, criterion=row.fill())
 
 
 # ---------------------------------------------------------------- results

@@ -19,6 +19,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
     inspected,
+    messages,
 )
 
 HUB, HUB_API = "docker.io", "registry-1.docker.io"
@@ -179,7 +180,7 @@ def read_token(data: Any) -> str:
     """Return the token of a registry's answer. Raise Odd if it gives none."""
     found = data.get("token") or data.get("access_token") if isinstance(data, Mapping) else None
     if not isinstance(found, str) or not found.isascii() or not found.isprintable() or " " in found:
-        raise Odd("it gives no token that can be used")
+        raise Odd(messages.REGISTRY_TOKENLESS.fill())
     return found
 
 
@@ -208,7 +209,7 @@ def list_index_members(index: Mapping[str, Any]) -> list[tuple[str, tuple[str, s
         ):
             found.append((digest, inspected.read_platform(own)))
     if not found:
-        raise Odd("its index has no image for Linux")
+        raise Odd(messages.REGISTRY_NO_LINUX.fill())
     return found
 
 
@@ -217,7 +218,7 @@ def get_config_digest(manifest: Any) -> str:
     config = manifest.get("config") if isinstance(manifest, Mapping) else None
     digest = config.get("digest") if isinstance(config, Mapping) else None
     if not isinstance(digest, str) or not inspected.DIGEST.fullmatch(digest):
-        raise Odd("its manifest names no configuration")
+        raise Odd(messages.REGISTRY_NO_CONFIGURATION.fill())
     return digest
 
 
@@ -245,7 +246,7 @@ def list_page_tags(data: Any) -> list[str]:
     if found is None:
         return []
     if not isinstance(found, list):
-        raise Odd("it gives no list of tags")
+        raise Odd(messages.REGISTRY_NO_TAGS.fill())
     return [tag for tag in found if isinstance(tag, str) and TAG.fullmatch(tag)]
 
 
@@ -263,5 +264,5 @@ def get_next_page(link: str, repository: str) -> str:
         else found[1].removeprefix("/")
     )
     if not path.startswith(f"v2/{repository}/tags/list?"):
-        raise Odd("its next page of tags is somewhere else")
+        raise Odd(messages.REGISTRY_NEXT_PAGE.fill())
     return f"/{path}"

@@ -19,6 +19,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
     cpu,
     dotted,
+    messages,
     nvidia_require,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.requires import (
@@ -62,11 +63,11 @@ def read_inspected(data: Any) -> Inspected:
     """
     one = data[0] if isinstance(data, list) and len(data) == 1 else data
     if not isinstance(one, Mapping):
-        raise UnreadableImage("it describes no single image")
+        raise UnreadableImage(messages.NO_SINGLE_IMAGE.fill())
     config = one.get("config", one.get("Config", one))
     env = config.get("Env") if isinstance(config, Mapping) else None
     if env is None and not {"architecture", "Architecture"} & set(one):
-        raise UnreadableImage("it has neither a configuration nor an architecture")
+        raise UnreadableImage(messages.NO_CONFIGURATION.fill())
     digest = one.get("Digest", "")
     return Inspected(
         parse_image_environment(env or []),
@@ -122,12 +123,12 @@ def parse_image_environment(value: Any) -> tuple[tuple[str, str], ...]:
     elif isinstance(value, list) and all(isinstance(item, str) for item in value):
         pairs = [(name, text) for name, _equals, text in (item.partition("=") for item in value)]
     else:
-        raise UnreadableImage("its environment is neither a list of NAME=value nor a dictionary")
+        raise UnreadableImage(messages.ENVIRONMENT_SHAPE.fill())
     if len(pairs) > MOST or any(
         not isinstance(name, str) or not isinstance(text, str) or len(text) > LONGEST
         for name, text in pairs
     ):
-        raise UnreadableImage("its environment has a value that is no text, or too much of it")
+        raise UnreadableImage(messages.ENVIRONMENT_VALUES.fill())
     return tuple(sorted(dict((name, text) for name, text in pairs if NAME.fullmatch(name)).items()))
 
 

@@ -324,6 +324,16 @@ CODE_LATE = Sentence(
     "image-fit.ptx-too-new",
     "{gpu}: it has {code}, and this GPU is {found}: its PTX needs a driver that brings its CUDA",
 )
+# why another image that fits is preferred
+CODE_SUITS_LESS = Sentence("image-fit.code-suits-less", "its code suits the GPUs less")
+CPU_LESS_SPECIFIC = Sentence(
+    "image-fit.cpu-less-specific", "it is compiled for a less specific CPU"
+)
+NEEDS_OWN_LIBCUDA = Sentence("image-fit.needs-own-libcuda", "it needs a libcuda of its own")
+RANKS_OLDER_CUDA = Sentence("image-fit.ranks-older-cuda", "its CUDA is older")
+WEIGHS_LESS = Sentence("image-fit.weighs-less", "its weight is less")
+NAME_LATER = Sentence("image-fit.name-later", "its name comes later")
+RANKS_THE_SAME = Sentence("image-fit.ranks-the-same", "it is the same")
 FITS_LESS = Sentence("image-fit.second", "it fits, and {best} is preferred: {criterion}")
 NODES_ALONE = Sentence(
     "image-fit.nodes-alone",
@@ -369,3 +379,24 @@ HOSTS_WITHOUT_AND_NOT_SEEN = Sentence(
     "image-fit.hosts-without-image-and-not-seen",
     "{number} of {all} hosts get no image and {unseen} of {all} hosts could not be looked at; the table has the reasons",
 )
+
+# what of an image's description, or of a registry's answer, cannot be used
+NO_SINGLE_IMAGE = Sentence("image-description.no-single-image", "it describes no single image")
+NO_CONFIGURATION = Sentence(
+    "image-description.no-configuration", "it has neither a configuration nor an architecture"
+)
+ENVIRONMENT_SHAPE = Sentence(
+    "image-description.environment-shape",
+    "its environment is neither a list of NAME=value nor a dictionary",
+)
+ENVIRONMENT_VALUES = Sentence(
+    "image-description.environment-values",
+    "its environment has a value that is no text, or too much of it",
+)
+REGISTRY_TOKENLESS = Sentence("image-registry.no-token", "it gives no token that can be used")
+REGISTRY_NO_LINUX = Sentence("image-registry.no-linux", "its index has no image for Linux")
+REGISTRY_NO_CONFIGURATION = Sentence(
+    "image-registry.no-configuration", "its manifest names no configuration"
+)
+REGISTRY_NO_TAGS = Sentence("image-registry.no-tags", "it gives no list of tags")
+REGISTRY_NEXT_PAGE = Sentence("image-registry.next-page", "its next page of tags is somewhere else")

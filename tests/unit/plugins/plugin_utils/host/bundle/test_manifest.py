@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+    read_error_message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import manifest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -152,6 +156,7 @@ def test_what_is_wrong_is_said(change: Callable[[Any], Any], says: str) -> None:
         manifest.parse_manifest(json.dumps(table))
     assert says in str(caught.value)
     assert str(caught.value).isprintable()
+    assert get_code(read_error_message(caught.value)).startswith("bundle.manifest-")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100000, "manifest"])

@@ -117,7 +117,7 @@ def test_skylake_code_on_a_broadwell_is_an_illegal_instruction() -> None:
     ]
     preferred = (
         "image-fit.second",
-        {"best": "broadwell-cuda9.2", "criterion": "its CUDA is older"},
+        {"best": "broadwell-cuda9.2", "criterion": ("image-fit.ranks-older-cuda", {})},
     )
     assert read_all_coded(reasons["broadwell-cuda9.0"]) == [preferred]
 

@@ -10,6 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+    read_error_message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     toolkit_config,
 )
@@ -92,21 +96,22 @@ def test_an_image_says(tool: str, output: Any, said: Inspected) -> None:
 
 
 OTHERS = [
-    (None, "no single image"),
-    ([], "no single image"),
-    ([{}, {}], "no single image"),
-    ({"schemaVersion": 2, "layers": []}, "neither a configuration nor an architecture"),
-    ({"Env": "PATH=/bin"}, "neither a list of NAME=value nor a dictionary"),
-    ({"Env": [1]}, "neither a list"),
-    ({"Env": ["X=" + "x" * 20000]}, "too much of it"),
-    ({"config": {"Env": {"A": 1}}}, "no text"),
+    (None, "no-single-image"),
+    ([], "no-single-image"),
+    ([{}, {}], "no-single-image"),
+    ({"schemaVersion": 2, "layers": []}, "no-configuration"),
+    ({"Env": "PATH=/bin"}, "environment-shape"),
+    ({"Env": [1]}, "environment-shape"),
+    ({"Env": ["X=" + "x" * 20000]}, "environment-values"),
+    ({"config": {"Env": {"A": 1}}}, "environment-values"),
 ]
 
 
-@pytest.mark.parametrize(("output", "why"), OTHERS)
-def test_what_describes_no_image_is_said(output: Any, why: str) -> None:
-    with pytest.raises(inspected.UnreadableImage, match=why):
+@pytest.mark.parametrize(("output", "code"), OTHERS)
+def test_what_describes_no_image_is_said(output: Any, code: str) -> None:
+    with pytest.raises(inspected.UnreadableImage) as caught:
         inspected.read_inspected(output)
+    assert get_code(read_error_message(caught.value)) == f"image-description.{code}"
 
 
 JSON = st.recursive(
