@@ -5,6 +5,7 @@
 compiled with Go.
 
     build.py            builds what is missing, with a line per thing, and prints how long each took
+    build.py --fast     builds the environments that `make check` needs
 
 On a machine with nothing built this takes a good part of the whole run, most of it for Kubernetes.
 It is a step of its own, so no test waits for it and no part's time limit counts it: with
@@ -14,16 +15,18 @@ fails at once and names it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import awx_collection
 import environments
 import kubernetes_core
+import sanity
 
 sys.path.insert(0, str(environments.ROOT))
 
@@ -34,6 +37,8 @@ from tests.lab.lab import Lab  # noqa: E402
 
 # What no part of `make test` runs: the targets of the Makefile that need one build it themselves.
 ON_DEMAND = ("nodeadm",)
+# The environments of `make check`, beside the one that it runs in.
+FAST = ("docs", "node-3-6", sanity.group(sanity.CORES[-1]))
 Build = Callable[[], object]
 
 
@@ -50,10 +55,16 @@ def list_compiled() -> Iterator[tuple[str, Build]]:
         yield f"cdi-{release}", functools.partial(reference.program, release)
 
 
+def list_environments(groups: Iterable[str]) -> Iterator[tuple[str, Build]]:
+    """Yield the name and the build of environments, with those that ansible-test makes itself."""
+    for group in groups:
+        yield f"environment {group}", functools.partial(ensure_environment, group)
+    yield "environments of ansible-test", prepare_sanity
+
+
 def list_downloaded() -> Iterator[tuple[str, Build]]:
     """Yield the name and the build of what is mostly downloaded and unpacked."""
-    for group in environments.INTERPRETERS:
-        yield f"environment {group}", functools.partial(ensure_environment, group)
+    yield from list_environments(environments.INTERPRETERS)
     yield "kubernetes.core", kubernetes_core.ensure
     yield "awx.awx", awx_collection.ensure
 
@@ -88,6 +99,12 @@ def ensure_environment(group: str) -> None:
         progress.say(f"  environment {group}: not made, {error}")
 
 
+def prepare_sanity() -> None:
+    """Make the environments of the newest ansible-test if an interpreter for it is at hand."""
+    with contextlib.suppress(environments.NoInterpreter):
+        sanity.prepare()
+
+
 def build_each(things: Iterator[tuple[str, Build]]) -> list[tuple[str, float]]:
     """Build one thing after another and return the seconds that each took."""
     taken = []
@@ -114,11 +131,11 @@ def build_all() -> list[tuple[str, float]]:
         return [*taken, *build_each(list_on_lab())]
 
 
-def main() -> int:
-    """Build all and print what took longer than a second."""
+def main(arguments: list[str]) -> int:
+    """Build all, or what `make check` needs, and print what took longer than a second."""
     begin = time.monotonic()
     try:
-        taken = build_all()
+        taken = build_each(list_environments(FAST)) if "--fast" in arguments else build_all()
     except (artefacts.LabError, subprocess.CalledProcessError) as error:
         print(f"build.py: {error}", file=sys.stderr)
         return 1
@@ -133,4 +150,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -95,9 +95,11 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def build() -> bool:
+def build(*arguments: str) -> bool:
     """Build what the parts need and have them build nothing themselves, so that neither their time
     nor the run's counts it.
+
+    arguments: those of build.py.
     """
     print(
         "=== build: what is missing, before the parts begin (`make build` does this alone)",
@@ -105,7 +107,7 @@ def build() -> bool:
     )
     begin = time.monotonic()
     built = subprocess.run(
-        tied([sys.executable, str(ROOT / "tests/tools/build.py")]),
+        tied([sys.executable, str(ROOT / "tests/tools/build.py"), *arguments]),
         cwd=ROOT,
         env=environment(),
         check=False,
@@ -341,7 +343,8 @@ def main(arguments: Sequence[str]) -> int:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     if table is nightly:
         os.environ.setdefault("GPUFLEET_DRAW", "full")
-    if table in (parts, nightly) and not names and not build():
+    built_for = {parts: (), nightly: (), fast: ("--fast",)}
+    if table in built_for and not names and not build(*built_for[table]):
         print(
             "everything.py: the build has failed, so no part was run; its own words are above",
             file=sys.stderr,

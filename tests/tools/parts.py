@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass, replace
 
 from environments import CACHE, ROOT
-from sanity import CORES
+from sanity import CORES, SETS, WHOLE
 
 # How much of a processor a part keeps busy. A test on hosts waits for two thirds of its time:
 # for boots, restarts and time limits.
@@ -135,6 +135,7 @@ NIGHTLY = {
     "playbooks-2.16": "`oldest core` plays the file that leans on the core most; seven files take five minutes",
     "playbooks-2.16: others": "they lean on no detail that changed between 2.16 and 2.21",
     "playbooks-2.18": "what differs between 2.16 and 2.21 differs on one of those two as well",
+    "sanity-2.21: all files": "ruff and mypy judge the files that users do not get; ansible-test adds rules for what they get",
     "sanity-2.19": "2.21 knows all that the older releases know of tests; a result changes only with files that are shipped",
     "sanity-2.20": "as 2.19",
     "unit-host": "`unit-host-3.6` has the oldest Python, `unit` the newest; between them nothing was ever found alone",
@@ -190,8 +191,10 @@ def matrix_part(name: str, *sets: str) -> Part:
     return Part(name, (sys.executable, "tests/tools/unit_matrix.py", *sets), BUSY)
 
 
-def sanity_part(core: str) -> Part:
-    return Part(f"sanity-{core}", (sys.executable, "tests/tools/sanity.py", core), BUSY)
+def sanity_part(name: str) -> Part:
+    """Return a part that has ansible-test judge one set of files (sanity.py)."""
+    title = f"sanity-{name}".replace(WHOLE, ": all files")
+    return Part(title, (sys.executable, "tests/tools/sanity.py", name), BUSY)
 
 
 def fast() -> list[Part]:
@@ -239,7 +242,7 @@ def releases() -> list[Part]:
         matrix_part("playbooks-2.18", "core-2-18-playbooks"),
         matrix_part("unit-2.16", "core-2-16"),
         matrix_part("unit-2.16: planner", "core-2-16-planner"),
-        *map(sanity_part, reversed(CORES[:-1])),
+        *(sanity_part(name) for name in reversed(SETS) if name != CORES[-1]),
         matrix_part("unit-yaml", "yaml-6-0", "yaml-6-0-1", "yaml-6"),
         matrix_part("unit-host", *(name for name in ("node-3-8", "node-3-13") if name != newest)),
     ]

@@ -4,16 +4,18 @@
 """Run ansible-test's sanity tests, without any ignore file, on every ansible-core that an
 interpreter is at hand for.
 
-    sanity.py [2.19 2.20 2.21]
+    sanity.py [2.19 2.20 2.21 2.21-whole]    judges the files that users get; `-whole` judges all tracked files
+    sanity.py --prepare                      makes what 2.21 needs for it, and judges nothing
 
 ansible-test wants the collection at .../ansible_collections/<namespace>/<name> and takes its list
-of files from git, so each release gets a copy that is a repository of its own: the newest release
-of all tracked files, the others of those that users get, since what the older ones know of tests
-the newest knows as well. A result is kept by the hash of those files: a re-run costs nothing.
+of files from git, so each run gets a copy that is a repository of its own. What the older releases
+know of tests the newest knows as well, so it alone judges all files. A result is kept by the hash
+of the files: a re-run costs nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import fnmatch
 import hashlib
@@ -23,7 +25,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import environments
@@ -31,6 +34,9 @@ import yaml
 from environments import CACHE, ROOT
 
 CORES = ("2.19", "2.20", "2.21")
+WHOLE = "-whole"
+# The newest release judges the files that users get in `make check`, and all files in `make matrix`.
+SETS = (*CORES, f"{CORES[-1]}{WHOLE}")
 PLACE = CACHE / "sanity"
 
 # ansible-test makes virtual environments without pip, then runs a script that it downloads from a
@@ -100,9 +106,9 @@ def group(core: str) -> str:
     return f"sanity-{core.replace('.', '-')}"
 
 
-def copy(files: Iterable[Path], core: str) -> Path:
-    """Make a repository of the tracked files at the place that ansible-test demands."""
-    target = PLACE / core / "ansible_collections" / "gpufleet" / "nvidia"
+def copy(files: Iterable[Path], name: str) -> Path:
+    """Make a repository of the files of one set at the place that ansible-test demands."""
+    target = PLACE / name / "ansible_collections" / "gpufleet" / "nvidia"
     shutil.rmtree(target, ignore_errors=True)
     for path in files:
         (target / path).parent.mkdir(parents=True, exist_ok=True)
@@ -152,37 +158,78 @@ def search_path(programs: Path, python: Path) -> str:
     return os.pathsep.join([str(programs), str(python.parent), *rest])
 
 
-def run(core: str, files: list[Path]) -> bool:
-    """Run one release's tests, or take the result that is there, and print one line."""
-    try:
-        python = environments.interpreter(group(core))
-        programs = environments.ensure(group(core))
-    except environments.NoInterpreter as error:
-        print(f"sanity on ansible-core {core}: not run here, {error}", flush=True)
-        return True
-    version = ".".join(re.findall(r"\d+", python.name)[:2])
-    kept = PLACE / core / "passed"
-    key = fingerprint(files, core, python)
-    if kept.exists() and kept.read_text() == key:
-        print(
-            f"sanity on ansible-core {core}, Python {version}: passed (nothing changed since)",
-            flush=True,
+@dataclass(frozen=True)
+class Tester:
+    """An ansible-test that is installed, the Python that it tests with, and its home folder."""
+
+    programs: Path
+    python: Path
+    home: Path
+
+    @property
+    def version(self) -> str:
+        return ".".join(re.findall(r"\d+", self.python.name)[:2])
+
+    def run(self, target: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the sanity tests in a copy, with further arguments, and return what came of it."""
+        command = [str(self.programs / "ansible-test"), "sanity", "--venv", "--color", "no"]
+        return subprocess.run(
+            [*command, "--python", self.version, *arguments],
+            cwd=target,
+            env={
+                **os.environ,
+                "HOME": str(self.home),
+                "PATH": search_path(self.programs, self.python),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
+
+
+def find_tester(core: str) -> Tester:
+    """Return the ansible-test of a release, after making its environment if that is missing.
+
+    Raise NoInterpreter if no Python for it is at hand.
+    """
+    python = environments.interpreter(group(core))
+    return Tester(environments.ensure(group(core)), python, PLACE / core / "home")
+
+
+def prepare() -> None:
+    """Make the environments that the newest ansible-test has for its tests.
+
+    It makes them in its first run otherwise, which takes half a minute of a processor. If it cannot,
+    that run tells why. Raise NoInterpreter if no Python for it is at hand.
+    """
+    core = CORES[-1]
+    tester = find_tester(core)
+    with lock(core):
+        prepare_home(tester.programs, tester.home)
+        tester.run(copy(shipped(tracked()), core), "--prime-venvs")
+
+
+def run(name: str, files: list[Path]) -> bool:
+    """Run one set's tests, or take the result that is there, and print one line."""
+    core = name.removesuffix(WHOLE)
+    what = f"sanity on ansible-core {core}{', all files' if name != core else ''}"
+    try:
+        tester = find_tester(core)
+    except environments.NoInterpreter as error:
+        print(f"{what}: not run here, {error}", flush=True)
         return True
-    home = PLACE / core / "home"
-    prepare_home(programs, home)
-    target = copy(files, core)
+    place = PLACE / name
+    place.mkdir(parents=True, exist_ok=True)
+    kept = place / "passed"
+    key = fingerprint(files, core, tester.python)
+    if kept.exists() and kept.read_text() == key:
+        print(f"{what}, Python {tester.version}: passed (nothing changed since)", flush=True)
+        return True
+    prepare_home(tester.programs, tester.home)
     start = time.monotonic()
-    finished = subprocess.run(
-        [programs / "ansible-test", "sanity", "--venv", "--python", version, "--color", "no"],
-        cwd=target,
-        env={**os.environ, "HOME": str(home), "PATH": search_path(programs, python)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    (PLACE / core / "log").write_text(finished.stdout)
+    finished = tester.run(copy(files, name))
+    (place / "log").write_text(finished.stdout)
     count = len(re.findall(r"^Running sanity test", finished.stdout, re.MULTILINE))
     passed = finished.returncode == 0
     if passed:
@@ -195,36 +242,46 @@ def run(core: str, files: list[Path]) -> bool:
                 if line.startswith(("ERROR", "FATAL", "WARNING"))
             )
         )
-        print(f"(all of its words: {(PLACE / core / 'log').relative_to(ROOT)})")
+        print(f"(all of its words: {(place / 'log').relative_to(ROOT)})")
     verdict = "passed" if passed else "FAILED"
     print(
-        f"sanity on ansible-core {core}, Python {version}: {verdict}, {count} tests, {time.monotonic() - start:.0f} s",
+        f"{what}, Python {tester.version}: {verdict}, {count} tests, {time.monotonic() - start:.0f} s",
         flush=True,
     )
     return passed
 
 
-def main(cores: list[str]) -> int:
-    """Run the named releases, or all, one after another; all of them, also after a failure."""
+def main(arguments: list[str]) -> int:
+    """Run the named sets, or all, one after another; all of them, also after a failure."""
+    if arguments == ["--prepare"]:
+        prepare()
+        return 0
     files = tracked()
     if any(path.match("tests/sanity/ignore*") for path in files):
         print("sanity.py: tests/sanity/ignore* is not welcome here: mend what it would hide")
         return 1
-    results = [
-        alone(core, files if core == CORES[-1] else shipped(files)) for core in cores or CORES
-    ]
+    # all files are more than those that users get
+    names = arguments or [*CORES[:-1], SETS[-1]]
+    results = [alone(name, files if name.endswith(WHOLE) else shipped(files)) for name in names]
     return 0 if all(results) else 1
 
 
-def alone(core: str, files: list[Path]) -> bool:
-    """Run the tests of one release, and let no second run of that release begin meanwhile.
+@contextlib.contextmanager
+def lock(core: str) -> Iterator[None]:
+    """Let no second run of a release begin meanwhile.
 
-    Two runs would take the copy from under each other.
+    Two runs would take the copy and the home folder from under each other.
     """
     (PLACE / core).mkdir(parents=True, exist_ok=True)
-    with (PLACE / core / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return run(core, files)
+    with (PLACE / core / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def alone(name: str, files: list[Path]) -> bool:
+    """Run the tests of one set while no other run has its release."""
+    with lock(name.removesuffix(WHOLE)):
+        return run(name, files)
 
 
 if __name__ == "__main__":
