@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     catalogue,
 )
 
-from tests.integration import night
+from tests import night
 from tests.lab import fakegpu, trees
 from tests.tools import oracle
 

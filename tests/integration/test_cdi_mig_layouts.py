@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration import night
+from tests import night
 from tests.lab import fakegpu, mig_layouts, trees
 from tests.tools import oracle
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration import night
+from tests import night
 from tests.lab import fakegpu, recorded, trees
 from tests.lab.fakegpu import Inventory
 from tests.tools import oracle

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from tests.integration import kubernetes_api as api
-from tests.integration.night import leave_rest
+from tests.night import leave_rest
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import written
 from tests.unit.tool_modules import imported

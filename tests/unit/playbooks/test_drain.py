@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.night import ONE_ROW, leave_rest
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import written
 
@@ -196,7 +197,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "sentence"), WRONG)
+@pytest.mark.parametrize(("wrong", "sentence"), leave_rest(ONE_ROW, WRONG))
 def test_a_wrong_setting_ends_the_play_before_any_host_is_drained(
     wrong: dict[str, Any], sentence: str, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.night import ONE_ROW, leave_rest
 from tests.unit.playbooks.bare import run, written
 from tests.unit.playbooks.rollouts import fleet, told
 
@@ -41,7 +42,7 @@ def roll_out(place: Path, own: str, **environment: str) -> tuple[int, str]:
     )
 
 
-@pytest.mark.parametrize("injected", ["true", "false"])
+@pytest.mark.parametrize("injected", leave_rest(ONE_ROW, ["false", "true"]))
 def test_a_failed_host_fails_whether_or_not_facts_are_variables(
     injected: str, tmp_path: Path
 ) -> None:

@@ -13,8 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from tests.night import ONE_ROW, leave_rest
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
 from tests.unit.playbooks.rollouts import DEAD
@@ -291,28 +293,33 @@ def test_people_read_what_was_written_and_what_was_not(tmp_path: Path) -> None:
     assert (status, left in words, "changed: file" in words) == (0, True, False), words
 
 
-def test_a_wrong_word_is_refused_before_a_file_is_written(tmp_path: Path) -> None:
+WRONG: list[tuple[dict[str, Any], str]] = [
+    (
+        {"gpufleet_kubernetes_mig_strategy": "auto"},
+        "for gpu1, old1. Write none or single or mixed [cluster.choice]. Nothing was done",
+    ),
+    ({"gpufleet_fleet_policy": "uniform"}, "different decisions in the cluster north"),
+    ({"gpufleet_kubernetes_profile": "helm"}, "[options.choice]"),
+    (
+        {"gpufleet_kubernetes_values": {"deviceListStrategy": "cdi-cri"}},
+        "sets deviceListStrategy to",
+    ),
+    ({"gpufleet_kubernetes_taints": ["nvidia.com/gpu"]}, "gpufleet_kubernetes_taints has"),
+    ({"gpufleet_kubernetes_namespace": "gpu.Plugin"}, "[cluster.label-name]"),
+    (
+        {"gpufleet_kubernetes_config_map": "Gpu_Plugin"},
+        "'-' and dots, at most 253 [cluster.object-name]. Nothing",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wrong", "said"), leave_rest(ONE_ROW, WRONG, by_day=2))
+def test_a_wrong_word_is_refused_before_a_file_is_written(
+    wrong: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     settings = {"gpufleet_kubernetes_dir": "clusters"}
-    for wrong, said in (
-        ({"gpufleet_kubernetes_profile": "helm"}, "[options.choice]"),
-        (
-            {"gpufleet_kubernetes_values": {"deviceListStrategy": "cdi-cri"}},
-            "sets deviceListStrategy to",
-        ),
-        (
-            {"gpufleet_kubernetes_mig_strategy": "auto"},
-            "for gpu1, old1. Write none or single or mixed [cluster.choice]. Nothing was done",
-        ),
-        ({"gpufleet_kubernetes_taints": ["nvidia.com/gpu"]}, "gpufleet_kubernetes_taints has"),
-        ({"gpufleet_kubernetes_namespace": "gpu.Plugin"}, "[cluster.label-name]"),
-        (
-            {"gpufleet_kubernetes_config_map": "Gpu_Plugin"},
-            "'-' and dots, at most 253 [cluster.object-name]. Nothing",
-        ),
-        ({"gpufleet_fleet_policy": "uniform"}, "different decisions in the cluster north"),
-    ):
-        status, words = play(tmp_path, inventory(tmp_path), "kubernetes", **settings, **wrong)
-        assert (status, said in " ".join(words.split())) == (2, True), words
+    status, words = play(tmp_path, inventory(tmp_path), "kubernetes", **settings, **wrong)
+    assert (status, said in " ".join(words.split())) == (2, True), words
     assert not (tmp_path / "clusters").exists()
 
 

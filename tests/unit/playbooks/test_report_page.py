@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.night import ONE_ROW, leave_rest
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
 from tests.unit.playbooks.rollouts import DEAD
@@ -137,7 +138,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "said"), WRONG)
+@pytest.mark.parametrize(("settings", "said"), leave_rest(ONE_ROW, WRONG))
 def test_a_wrong_setting_is_said_before_a_host_is_looked_at(
     settings: dict[str, Any], said: str, tmp_path: Path
 ) -> None:

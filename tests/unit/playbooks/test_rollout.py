@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.night import ONE_ROW, leave_rest
 from tests.unit.playbooks.bare import play, written
 from tests.unit.playbooks.rollouts import (
     CLOSED,
@@ -165,7 +166,7 @@ def test_the_next_run_goes_on_without_canaries_once_the_cause_is_mended(tmp_path
     assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3", "gpu4", "gpu9", "gpu10"]
 
 
-@pytest.mark.parametrize("strategy", ["free", "host_pinned"])
+@pytest.mark.parametrize("strategy", leave_rest(ONE_ROW, ["free", "host_pinned"]))
 def test_a_wave_that_is_lost_whole_ends_the_rollout_with_a_report_whatever_ansible_cfg_says(
     strategy: str, tmp_path: Path
 ) -> None:
@@ -240,7 +241,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("extra", "sentence"), WRONG)
+@pytest.mark.parametrize(("extra", "sentence"), leave_rest(ONE_ROW, WRONG))
 def test_a_wrong_setting_ends_the_run_before_any_host_is_looked_at(
     extra: dict[str, Any], sentence: str, tmp_path: Path
 ) -> None:
@@ -298,7 +299,7 @@ PLANS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "code"), PLANS)
+@pytest.mark.parametrize(("text", "code"), leave_rest(ONE_ROW, PLANS))
 def test_an_approved_plan_that_is_none_ends_the_run_before_any_host_is_looked_at(
     text: str | None, code: str, tmp_path: Path
 ) -> None:

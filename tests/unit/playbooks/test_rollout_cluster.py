@@ -13,12 +13,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.unit.playbooks import api, bare
 from tests.unit.playbooks.bare import written
 from tests.unit.playbooks.rollouts import told
 
+BY_NIGHT = pytest.mark.nightly(
+    "unit tests of the actions judge what clusters get and when; by day three rollouts of a cluster are played"
+)
 HOSTS = ["gpu1", "gpu2"]
 OFF, ON = (
     {"gpufleet_cdi": "disabled", "gpufleet_set_as_default": "enabled"},
@@ -124,6 +128,7 @@ def test_a_cluster_that_does_not_answer_ends_the_rollout_before_a_host_is_change
     assert (status, {one[2] for one in nodes(cluster)}) == (0, {True}), words
 
 
+@BY_NIGHT
 def test_of_two_clusters_the_one_that_does_not_answer_is_named(tmp_path: Path) -> None:
     cluster, missing = started(tmp_path), tmp_path / "south.json"
     inventory = json.loads((tmp_path / "hosts.json").read_text())
@@ -148,6 +153,7 @@ def test_of_two_clusters_the_one_that_does_not_answer_is_named(tmp_path: Path) -
     assert api.log(cluster) == []
 
 
+@BY_NIGHT
 def test_where_one_of_two_clusters_refuses_the_other_gets_nothing(tmp_path: Path) -> None:
     """Also the one that comes first: all of them judge what is to be done before anything is
     changed in one.
@@ -196,6 +202,7 @@ def closed_window() -> str:
     return f"{later} 10:00-11:00 UTC"
 
 
+@BY_NIGHT
 def test_a_rollout_that_pauses_applies_nothing_to_a_cluster(tmp_path: Path) -> None:
     """Its window is closed, and one of its hosts is as desired already, and then both."""
     cluster = started(tmp_path)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.night import ONE_ROW, leave_rest, leave_unless
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
 
@@ -63,8 +64,8 @@ def as_directory(place: Path, group: Mapping[str, Any]) -> Path:
 
 
 Inventory = Callable[[Path, Mapping[str, Any]], Path]
-INVENTORIES = pytest.mark.parametrize(
-    "inventory", [as_yaml, as_ini, as_directory], ids=["yaml", "ini", "directory"]
+OF_THE_SAME = pytest.mark.nightly(
+    "Ansible reads the kinds of inventory; by day a wrong setting is looked for in each of them"
 )
 
 
@@ -80,7 +81,11 @@ def waves(words: str) -> list[int]:
     ]
 
 
-@INVENTORIES
+@pytest.mark.parametrize(
+    "inventory",
+    leave_rest(OF_THE_SAME, [as_yaml, as_ini, as_directory]),
+    ids=["yaml", "ini", "directory"],
+)
 def test_site_goes_in_waves_without_being_asked(inventory: Inventory, tmp_path: Path) -> None:
     status, words = play(tmp_path, inventory(tmp_path, {}), "site", "--check")
     assert status == 0, words
@@ -90,12 +95,16 @@ def test_site_goes_in_waves_without_being_asked(inventory: Inventory, tmp_path: 
 
 @pytest.mark.parametrize(
     ("name", "serial", "sizes"),
-    [
-        ("site", [2, "50%"], [2, 3, 1]),
-        ("site", "100%", [6]),
-        ("rollback", None, [1, 1, 4]),
-        ("refresh_cdi", [4], [4, 2]),
-    ],
+    leave_rest(
+        ONE_ROW,
+        [
+            ("site", [2, "50%"], [2, 3, 1]),
+            ("rollback", None, [1, 1, 4]),
+            ("site", "100%", [6]),
+            ("refresh_cdi", [4], [4, 2]),
+        ],
+        by_day=2,
+    ),
 )
 def test_waves_are_what_the_command_line_says(
     name: str, serial: Any, sizes: list[int], tmp_path: Path
@@ -113,13 +122,17 @@ def test_waves_are_what_the_command_line_says(
 
 @pytest.mark.parametrize(
     ("name", "inventory"),
-    [
-        ("plan", as_yaml),
-        ("site", as_yaml),
-        ("site", as_ini),
-        ("site", as_directory),
-        ("rollback", as_ini),
-    ],
+    leave_rest(
+        ONE_ROW,
+        [
+            ("site", as_yaml),
+            ("site", as_ini),
+            ("site", as_directory),
+            ("plan", as_yaml),
+            ("rollback", as_ini),
+        ],
+        by_day=3,
+    ),
 )
 def test_a_setting_that_would_be_ignored_ends_the_run_before_it_begins(
     name: str, inventory: Inventory, tmp_path: Path
@@ -138,17 +151,20 @@ def test_a_setting_that_would_be_ignored_ends_the_run_before_it_begins(
 
 @pytest.mark.parametrize(
     ("name", "settings", "says"),
-    [
-        ("plan", {"gpufleet_fleet_policy": "unifrm"}, "[options.choice]"),
-        (
-            "plan",
-            {"gpufleet_max_failed": "lots", "gpufleet_fail_on_drift": "perhaps"},
-            "[variables.failed-hosts]",
-        ),
-        ("plan", {"gpufleet_max_lost": "few"}, "[rollout.amount]"),
-        ("site", {"gpufleet_fail_on_drift": "perhaps"}, "[options.type]"),
-        ("site", {"gpufleet_serial": 0}, "[variables.wave-size]"),
-    ],
+    leave_rest(
+        ONE_ROW,
+        [
+            ("plan", {"gpufleet_fleet_policy": "unifrm"}, "[options.choice]"),
+            (
+                "plan",
+                {"gpufleet_max_failed": "lots", "gpufleet_fail_on_drift": "perhaps"},
+                "[variables.failed-hosts]",
+            ),
+            ("plan", {"gpufleet_max_lost": "few"}, "[rollout.amount]"),
+            ("site", {"gpufleet_fail_on_drift": "perhaps"}, "[options.type]"),
+            ("site", {"gpufleet_serial": 0}, "[variables.wave-size]"),
+        ],
+    ),
 )
 def test_a_value_that_a_setting_of_the_run_cannot_have_ends_it_before_it_begins(
     name: str, settings: dict[str, Any], says: str, tmp_path: Path
@@ -174,7 +190,14 @@ def test_the_group_to_work_on_is_no_setting_of_a_group(tmp_path: Path) -> None:
 PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
 
 
-@pytest.mark.parametrize("name", PLAYBOOKS)
+FIRST_STEP = pytest.mark.nightly(
+    "by day a test reads that this check is the first task of every playbook, and three are played"
+)
+
+
+@pytest.mark.parametrize(
+    "name", leave_unless(FIRST_STEP, PLAYBOOKS, ("site", "rollout", "bundle").__contains__)
+)
 def test_every_playbook_names_misspelt_variables_first(name: str, tmp_path: Path) -> None:
     inventory = as_yaml(tmp_path, {"gpufleet_isolaton": "strict"})
     status, words = play(tmp_path, inventory, name, gpufleet_max_fail=3)
@@ -185,6 +208,16 @@ def test_every_playbook_names_misspelt_variables_first(name: str, tmp_path: Path
     )
     assert "Did you mean gpufleet_max_failed?" in words
     assert len(re.findall(r"^TASK ", words, re.MULTILINE)) == 1, words
+
+
+@pytest.mark.parametrize("name", PLAYBOOKS)
+def test_the_first_task_of_every_playbook_checks_the_variables(name: str) -> None:
+    first = yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text())[0]
+    assert set(first) & {"pre_tasks", "roles", "import_playbook"} == set()
+    task = first["tasks"][0]
+    assert "gpufleet.nvidia.variables_check" in task
+    assert "when" not in task
+    assert (task["run_once"], task["tags"]) == (True, "always")
 
 
 def test_an_archive_that_cannot_be_read_is_named_before_a_host_is_looked_at(tmp_path: Path) -> None:
@@ -222,7 +255,7 @@ def test_values_that_no_role_accepts_are_named_for_all_hosts_at_once(tmp_path: P
     assert "gpufleet.nvidia.host : " not in words
 
 
-@pytest.mark.parametrize("playbook", ["site", "rollout"])
+@pytest.mark.parametrize("playbook", leave_rest(ONE_ROW, ["site", "rollout"]))
 def test_a_file_of_variables_without_its_sign_ends_the_run(playbook: str, tmp_path: Path) -> None:
     status, words = play(
         tmp_path, tmp_path / as_directory(tmp_path, {}), playbook, "-e", "more.yml"
@@ -350,7 +383,7 @@ def test_every_play_names_its_strategy_and_judges_its_hosts(
         )
 
 
-@pytest.mark.parametrize("name", ["plan", "site"])
+@pytest.mark.parametrize("name", leave_rest(ONE_ROW, ["site", "plan"]))
 def test_a_strategy_of_ansible_cfg_changes_nothing(name: str, tmp_path: Path) -> None:
     written(tmp_path / "ansible.cfg", "[defaults]\nstrategy = free\n")
     status, words = play(tmp_path, as_yaml(tmp_path, {}), name, "--check")
@@ -358,10 +391,10 @@ def test_a_strategy_of_ansible_cfg_changes_nothing(name: str, tmp_path: Path) ->
     assert "bypasses" not in words
 
 
-@pytest.mark.parametrize("arguments", [("--tags", "verify"), ("--skip-tags", "verify")])
-def test_tags_are_refused_instead_of_doing_nothing(
-    arguments: tuple[str, str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(
+    "arguments", leave_rest(ONE_ROW, [["--tags", "verify"], ["--skip-tags", "verify"]])
+)
+def test_tags_are_refused_instead_of_doing_nothing(arguments: list[str], tmp_path: Path) -> None:
     status, words = play(tmp_path, as_yaml(tmp_path, {}), "site", *arguments)
     assert status == 2, words
     assert "have no tags" in words
@@ -383,15 +416,15 @@ def test_a_playbook_of_ones_own_may_give_tags_and_settings_to_ours(tmp_path: Pat
 
 STOPS = [
     # broken hosts, hosts that may be lost, the waves that are begun
-    (["gpu1"], 0, [1]),
     (["gpu2"], 0, [1, 1]),
-    (["gpu3"], 0, [1, 1, 4]),
     (["gpu3", "gpu4"], 1, [1, 1, 3]),
+    (["gpu1"], 0, [1]),
+    (["gpu3"], 0, [1, 1, 4]),
     (["gpu3", "gpu4"], 2, [1, 1, 3, 1]),
 ]
 
 
-@pytest.mark.parametrize(("broken", "max_failed", "sizes"), STOPS)
+@pytest.mark.parametrize(("broken", "max_failed", "sizes"), leave_rest(ONE_ROW, STOPS, by_day=2))
 def test_the_gate_stops_before_the_next_wave_and_a_table_is_always_shown(
     broken: list[str], max_failed: int, sizes: list[int], tmp_path: Path
 ) -> None:
