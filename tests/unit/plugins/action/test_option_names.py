@@ -7,6 +7,7 @@ collection, its variable.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from collections.abc import Iterator
@@ -195,7 +196,8 @@ def test_a_step_calls_its_options_by_its_own_variables() -> None:
 
 
 # ---------------------------------------------------------------- rows
-def find_known() -> set[str]:
+@functools.cache
+def find_known() -> frozenset[str]:
     specs = [
         yaml.safe_load(path.read_text())
         for path in sorted(Path(ROOT).glob("roles/*/meta/argument_specs.yml"))
@@ -213,7 +215,7 @@ def find_known() -> set[str]:
         variables.OF_IMAGES,
         variables.OF_HAND_OVER,
     )
-    return {*options, *(name for part in others for name in part), variables.OWN}
+    return frozenset([*options, *(name for part in others for name in part), variables.OWN])
 
 
 ROWS = [
