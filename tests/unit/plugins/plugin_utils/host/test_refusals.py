@@ -134,7 +134,9 @@ def plan(*parts: dict[str, Any]) -> Plan:
         seen = host(*parts, {"answers": silence})
         try:
             found = seen_host.see(Policy(), seen)
-            return host_sum.plan_host(Policy(), seen_host.read_host_facts(Policy(), seen, found, ""))
+            return host_sum.plan_host(
+                Policy(), seen_host.read_host_facts(Policy(), seen, found, "")
+            )
         except NeedMore as more:
             silence |= {
                 q["id"]: {"error": {"kind": "not-found", "message": "no answer"}}
