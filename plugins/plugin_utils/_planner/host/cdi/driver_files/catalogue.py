@@ -10,6 +10,7 @@ The driver capability of each library is the one that the legacy injection uses
 from __future__ import annotations
 
 import dataclasses as dc
+import re
 
 FEATURES = ("compute", "utility", "video", "graphics", "display", "ngx")
 
@@ -68,6 +69,11 @@ FIRMWARE_ROOTS = (
     "/lib/firmware/*",
     "/lib/firmware",
 )
+# The folder that a kernel searches before these, and the form of one that a pattern can name.
+# Source: the kernel's admin-guide, driver-api/firmware/fw_search_path.
+FIRMWARE_ROOT_OF_KERNEL = "/sys/module/firmware_class/parameters/path"
+FIRMWARE_ROOT = re.compile(r"(?:/[\w.+@~-]+)+/?")
+PATH_MAX = 4096  # bytes, of Linux
 FIRMWARE_NAMES = ("gsp*.bin", "ucodes*.bin")
 
 # Configuration that loaders of vendor libraries read. They look in these folders of the container;

@@ -122,16 +122,19 @@ def discover(
     if not driver_listing.list_driver_file_questions(policy):
         return DriverFiles()
     seen, wanted = driver_listing.matches(policy, obs), frozenset(features)
+    firmware_root = ""
     if not any(
         m.type == "file" and m.usual and get_library_stem(m.name) in ("libcuda", "libnvidia-ml")
         for m in seen
     ):
-        seen = (*seen, *find_libraries_elsewhere(policy, obs))
+        seen = (*seen, *find_files_elsewhere(policy, obs))
+        firmware_root = read_firmware_root(policy, obs)
     place = DriverPlace(
         policy.cdi_driver_root,
         str(obs.host.get("machine") or ""),
         str(obs.host.get("kernel") or ""),
         policy.cdi_sockets,
+        firmware_root,
     )
     return select_driver_files(
         seen,
@@ -145,12 +148,16 @@ def discover(
 
 @dc.dataclass(frozen=True)
 class DriverPlace:
-    """The other facts of a host and of the policy that count for what is found there."""
+    """The other facts of a host and of the policy that count for what is found there.
+
+    firmware_root: the folder that this kernel was told to take firmware from, '' for none.
+    """
 
     driver_root: str
     machine: str
     kernel: str
     sockets: bool
+    firmware_root: str = ""
 
 
 # hosts with the same driver, distribution and kernel have the same files
@@ -199,8 +206,7 @@ def select_driver_files(
             for m, inside in list_driver_configs(there, wanted, place.machine)
         ),
         tuple(
-            build_driver_file(m, m.path, root)
-            for m in list_driver_firmware(seen, version, place.kernel)
+            build_driver_file(m, m.path, root) for m in list_driver_firmware(seen, version, place)
         ),
         tuple(build_driver_file(m, m.path, root) for m in list_driver_binaries(seen, wanted)),
         tuple(build_driver_file(m, m.path, root) for m in (*sockets, mps) if m)
@@ -246,42 +252,81 @@ def names_of(found: DriverFiles) -> set[str]:
     return names | {posixpath.basename(path) for f in others for path in (f.path, f.container)}
 
 
-def find_libraries_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
-    """Find the libraries in folders that only the loader's cache knows. It takes two more looks, on
-    few hosts (NeedMore).
+def find_files_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
+    """Find the driver's files in folders that only the loader's cache knows: its libraries, and the
+    programs and the firmware beside them. It takes two more looks, on few hosts (NeedMore).
     """
     where = roots.get_path_beneath_root(policy.cdi_driver_root, ld_cache.PATH)
-    question = queries.ask_for_file(where, keep=WHOLE)
-    if not obs.was_asked(question):
-        raise NeedMore([question])
-    content = obs.get_text(where)
-    try:
-        known = (
-            ld_cache.parse_ld_cache(content.encode("utf-8", "surrogateescape")) if content else ()
-        )
-    except ValueError:
-        return ()
-    libraries = [
-        e.path
-        for e in known
-        if e.cpu and any(fnmatch.fnmatchcase(e.name, name) for name in catalogue.LIBRARY_NAMES)
-    ]
-    folders = [
-        f
-        for f in drop_repeated_items(posixpath.dirname(path) for path in libraries)
-        if f not in catalogue.FOLDERS
-    ]
+    asked = [queries.ask_for_file(where, keep=WHOLE), ask_for_firmware_root()]
+    if not all(map(obs.was_asked, asked)):
+        raise NeedMore(asked)
+    folders = list_folders_elsewhere(obs.get_text(where) or "")
     if not folders:
         return ()
+    firmware = read_firmware_root(policy, obs)
     patterns = [
-        f"{folder}/{name}"
-        for folder in folders
-        for name in (*catalogue.LIBRARY_NAMES, f"{catalogue.VDPAU}/libvdpau_nvidia.so*")
+        *(
+            f"{folder}/{name}"
+            for folder in folders
+            for name in (*catalogue.LIBRARY_NAMES, f"{catalogue.VDPAU}/libvdpau_nvidia.so*")
+        ),
+        *(
+            f"{folder}/{name}"
+            for folder in map(get_programs_folder, folders)
+            if folder
+            for name in catalogue.BINARIES
+        ),
+        *(f"{firmware}/nvidia/*/{name}" for name in catalogue.FIRMWARE_NAMES if firmware),
     ]
     more = queries.ask_for_paths(
         f"driver files in {':'.join(folders)}", patterns, policy.cdi_driver_root
     )
     return tuple(driver_listing.match(f) for f in obs.get_answer(more).get("files") or ())
+
+
+def list_folders_elsewhere(cache: str) -> list[str]:
+    """List the folders of the driver's libraries that a loader's cache names, the usual ones left
+    out; [] for a cache that cannot be read.
+    """
+    try:
+        known = ld_cache.parse_ld_cache(cache.encode("utf-8", "surrogateescape")) if cache else ()
+    except ValueError:
+        return []
+    libraries = [
+        e.path
+        for e in known
+        if e.cpu and any(fnmatch.fnmatchcase(e.name, name) for name in catalogue.LIBRARY_NAMES)
+    ]
+    return [
+        f
+        for f in drop_repeated_items(posixpath.dirname(path) for path in libraries)
+        if f not in catalogue.FOLDERS
+    ]
+
+
+def get_programs_folder(libraries: str) -> str:
+    """Return the folder of the programs that a driver with a prefix of its own has beside that of
+    its libraries (bin beside lib64, as `nvidia-installer --utility-prefix` makes it); '' for none.
+    """
+    prefix, name = posixpath.split(libraries)
+    return f"{prefix}/bin" if name in ("lib", "lib64") and prefix != "/" else ""
+
+
+def ask_for_firmware_root() -> queries.Question:
+    """Ask which folder the kernel was told to take firmware from. It is the kernel's in every tree."""
+    return queries.ask_for_file(
+        catalogue.FIRMWARE_ROOT_OF_KERNEL, keep=WHOLE, max=catalogue.PATH_MAX
+    )
+
+
+def read_firmware_root(policy: Policy, obs: Observation) -> str:
+    """Return the folder that the kernel was told to take firmware from; '' for none, and for one
+    that no pattern can name.
+    """
+    path = (obs.get_text(catalogue.FIRMWARE_ROOT_OF_KERNEL) or "").strip()
+    if not catalogue.FIRMWARE_ROOT.fullmatch(path) or ".." in path.split("/"):
+        return ""
+    return roots.get_path_inside_root(policy.cdi_driver_root, path.rstrip("/"))
 
 
 def get_driver_file_version(seen: Iterable[Match]) -> str:
@@ -411,9 +456,15 @@ def list_driver_configs(
             yield found, f"{home}/{name}"
 
 
-def list_driver_firmware(seen: tuple[Match, ...], version: str, kernel: str) -> Iterator[Match]:
-    """Yield the firmware of this driver, wherever this kernel would look for it."""
-    roots = [root.replace("*", kernel) if kernel else root for root in catalogue.FIRMWARE_ROOTS]
+def list_driver_firmware(
+    seen: tuple[Match, ...], version: str, place: DriverPlace
+) -> Iterator[Match]:
+    """Yield the firmware of this driver, wherever this kernel would look for it: first where it was
+    told to (the kernel's admin-guide, firmware/fw_search_path), then in the usual folders.
+    """
+    kernel = place.kernel
+    usual = [root.replace("*", kernel) if kernel else root for root in catalogue.FIRMWARE_ROOTS]
+    roots = [*([place.firmware_root] if place.firmware_root else []), *usual]
     mine = [m for m in seen if m.type == "file" and f"/nvidia/{version}/" in m.path]
     for name in catalogue.FIRMWARE_NAMES:
         for root in roots:
@@ -425,7 +476,11 @@ def list_driver_firmware(seen: tuple[Match, ...], version: str, kernel: str) -> 
 def list_driver_binaries(seen: tuple[Match, ...], features: frozenset[str]) -> Iterator[Match]:
     executable = map_matches_by_path(m for m in seen if m.type == "file" and m.mode & 0o111)
     for name, feature in catalogue.BINARIES.items():
+        beside = (
+            m for m in executable.values() if m.name == name and m.folder not in STANDARD_PATH
+        )
         found = find_first_match(executable, (f"{folder}/{name}" for folder in STANDARD_PATH))
+        found = found or next(beside, None)
         if found and feature in features:
             yield found
 
