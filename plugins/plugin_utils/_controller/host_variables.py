@@ -50,6 +50,15 @@ class HostVariables(Mapping[str, Any]):
         return found
 
 
+def wants_verification(variables: Mapping[str, Any]) -> bool:
+    """Tell whether containers are to show that they get their GPUs. Where everything is taken back,
+    they get none.
+    """
+    return bool(
+        variables.get("gpufleet_verify_image") and variables.get("gpufleet_state") != "absent"
+    )
+
+
 def is_plain(value: Any) -> bool:
     """Tell whether a value has no template in it: the result of a task, or a constant."""
     if isinstance(value, Mapping):

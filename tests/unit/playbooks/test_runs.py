@@ -463,3 +463,14 @@ def test_a_fleet_that_is_to_be_uniform_is_judged_before_any_host_is_changed(tmp_
     assert "crio on gpu5" in words
     assert WAVE not in words
     assert files() == before
+
+
+@pytest.mark.parametrize(("state", "asked"), [("absent", False), ("present", True)])
+def test_where_everything_is_taken_back_no_container_is_asked_for(
+    state: str, asked: bool, tmp_path: Path
+) -> None:
+    bare.tree(tmp_path / "gpu1")
+    file = as_yaml(tmp_path, {"gpufleet_verify_image": "probe:1", "gpufleet_state": state})
+    _status, words = play(tmp_path, file, "site", "--limit", "gpu1")
+    skipped = re.search(r"TASK \[[^]]*Verify the host\] \**\nskipping: \[gpu1\]", words)
+    assert (skipped is None) == asked, words

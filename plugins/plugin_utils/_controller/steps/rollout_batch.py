@@ -153,9 +153,7 @@ def find_needs(
         if host not in held
     ]
     drains = any(registered.DRAIN_CHECK in variables for variables in known)
-    verifies = not gate.check and any(
-        str(variables.get("gpufleet_verify_image") or "") for variables in known
-    )
+    verifies = not gate.check and any(map(host_variables.wants_verification, known))
     return steps_of_batch.Needs(ends, drains, soaks, clusters, verifies, gate.check)
 
 

@@ -138,7 +138,7 @@ def take_hosts(
             seen,
             others={**seen.others, **others},
             verification=frozenset(
-                host for host in known if of_hosts[host].get("gpufleet_verify_image")
+                host for host in known if host_variables.wants_verification(of_hosts[host])
             ),
             verified=frozenset(host for host, ids in known.items() if earlier.is_verified(ids)),
             unverified=frozenset(host for host, ids in known.items() if earlier.is_unverified(ids)),

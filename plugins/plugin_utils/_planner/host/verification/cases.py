@@ -410,6 +410,8 @@ PHRASES = (
     r"/bin/sh: .{0,16}not found|stat /bin/sh|exec: \"/bin/sh\"|/bin/sh",
     r"(?i)no such file or directory|connection refused|permission denied|operation not permitted|no space left on device",
     r"context deadline exceeded|already exists|not found|is busy",
+    r"(?:OCI runtime|runc|crun) create failed|unable to start container process|error during container init",
+    r"can't get final child's PID from pipe|error setting (?:oom score|cgroup config|rlimits?)",
 )
 # Of a record that NVIDIA's hook leaves: what it was asked for.
 RECORD_SHOWS = r"--device=[\w,:.-]+"
@@ -450,6 +452,7 @@ ADVICE: tuple[tuple[str, str, Sentence], ...] = (
     (r"in the container, but opening it is refused", "", messages.ACCESS_DENIED),
     (r"can be opened although|and was not requested", "", messages.MORE_THAN_REQUESTED),
     (r"says nothing that matches", "", messages.HOOK_NOT_CALLED),
+    (r"gRPC status \d+|create failed", "", messages.READ_JOURNAL),
 )
 
 

@@ -73,6 +73,10 @@ ENGINE_WITHOUT_CRI = Sentence(
     "verify.no-cri",
     "the engine serves no CRI: look for its CRI plugin's error in the unit's journal, and for cri in disabled_plugins",
 )
+READ_JOURNAL = Sentence(
+    "verify.read-journal",
+    "the engine has told the host why: read the journal of its unit there (journalctl -u containerd, crio or docker)",
+)
 NO_SANDBOX_IMAGE = Sentence(
     "verify.no-sandbox-image",
     "the sandbox (pause) image is not on this host and could not be pulled: load it as well, or set the engine's sandbox image",

@@ -394,6 +394,8 @@ ADVICE = [
         "hook-not-called",
     ),
     ("crio", "native-cdi", "RunPodSandbox: something new", ""),
+    ("crio", "native-cdi", "RunPodSandbox: gRPC status 2 (UNKNOWN)", "read-journal"),
+    ("containerd", "native-cdi", "RunPodSandbox: runc create failed", "read-journal"),
     (
         "containerd",
         "nvidia-runtime",
