@@ -129,6 +129,7 @@ class Answers(dict[str, Any]):
                 mismatch.NAME: [*mismatch.BUILDS, *mismatch.INSTALLED],
                 platforms.NAME: platforms.CUDA,
                 cdi_generators.NAME: cdi_generators.PATTERNS,
+                "firmware in ": driver_listing.list_firmware_patterns(rest[len("firmware in ") :]),
             }
             named = (listed for name, listed in known.items() if rest.startswith(name))
             listed = next(named, None) or driver_listing.list_driver_patterns(

@@ -10,7 +10,6 @@ The driver capability of each library is the one that the legacy injection uses
 from __future__ import annotations
 
 import dataclasses as dc
-import re
 
 FEATURES = ("compute", "utility", "video", "graphics", "display", "ngx")
 
@@ -69,12 +68,12 @@ FIRMWARE_ROOTS = (
     "/lib/firmware/*",
     "/lib/firmware",
 )
-# The folder that a kernel searches before these, and the form of one that a pattern can name.
-# Source: the kernel's admin-guide, driver-api/firmware/fw_search_path.
-FIRMWARE_ROOT_OF_KERNEL = "/sys/module/firmware_class/parameters/path"
-FIRMWARE_ROOT = re.compile(r"(?:/[\w.+@~-]+)+/?")
-PATH_MAX = 4096  # bytes, of Linux
 FIRMWARE_NAMES = ("gsp*.bin", "ucodes*.bin")
+# Below /sys: the folder that the kernel's command line or a program has put before these, and the
+# most bytes of its name (drivers/base/firmware_loader/main.c). nvidia-ctk reads it as well
+# (pkg/nvcdi/driver-nvml.go).
+FIRMWARE_FOLDER = "module/firmware_class/parameters/path"
+LONGEST_FOLDER = 256
 
 # Configuration that loaders of vendor libraries read. They look in these folders of the container;
 # the folder on the host does not matter.

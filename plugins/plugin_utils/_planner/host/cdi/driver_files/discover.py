@@ -122,19 +122,21 @@ def discover(
     if not driver_listing.list_driver_file_questions(policy):
         return DriverFiles()
     seen, wanted = driver_listing.matches(policy, obs), frozenset(features)
-    firmware_root = ""
     if not any(
         m.type == "file" and m.usual and get_library_stem(m.name) in ("libcuda", "libnvidia-ml")
         for m in seen
     ):
         seen = (*seen, *find_files_elsewhere(policy, obs))
-        firmware_root = read_firmware_root(policy, obs)
+    folder = driver_listing.get_firmware_folder(policy, obs)
+    if folder:
+        more = obs.get_answer(driver_listing.ask_for_firmware(policy, folder)).get("files") or ()
+        seen = (*seen, *map(driver_listing.match, more))
     place = DriverPlace(
         policy.cdi_driver_root,
         str(obs.host.get("machine") or ""),
         str(obs.host.get("kernel") or ""),
         policy.cdi_sockets,
-        firmware_root,
+        folder,
     )
     return select_driver_files(
         seen,
@@ -148,16 +150,13 @@ def discover(
 
 @dc.dataclass(frozen=True)
 class DriverPlace:
-    """The other facts of a host and of the policy that count for what is found there.
-
-    firmware_root: the folder that this kernel was told to take firmware from, '' for none.
-    """
+    """The other facts of a host and of the policy that count for what is found there."""
 
     driver_root: str
     machine: str
     kernel: str
     sockets: bool
-    firmware_root: str = ""
+    firmware: str  # the folder in which the kernel looks for firmware first, "" if none is set
 
 
 # hosts with the same driver, distribution and kernel have the same files
@@ -254,16 +253,15 @@ def names_of(found: DriverFiles) -> set[str]:
 
 def find_files_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
     """Find the driver's files in folders that only the loader's cache knows: its libraries, and the
-    programs and the firmware beside them. It takes two more looks, on few hosts (NeedMore).
+    programs beside them. It takes two more looks, on few hosts (NeedMore).
     """
     where = roots.get_path_beneath_root(policy.cdi_driver_root, ld_cache.PATH)
-    asked = [queries.ask_for_file(where, keep=WHOLE), ask_for_firmware_root()]
-    if not all(map(obs.was_asked, asked)):
-        raise NeedMore(asked)
+    question = queries.ask_for_file(where, keep=WHOLE)
+    if not obs.was_asked(question):
+        raise NeedMore([question])
     folders = list_folders_elsewhere(obs.get_text(where) or "")
     if not folders:
         return ()
-    firmware = read_firmware_root(policy, obs)
     patterns = [
         *(
             f"{folder}/{name}"
@@ -276,7 +274,6 @@ def find_files_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
             if folder
             for name in catalogue.BINARIES
         ),
-        *(f"{firmware}/nvidia/*/{name}" for name in catalogue.FIRMWARE_NAMES if firmware),
     ]
     more = queries.ask_for_paths(
         f"driver files in {':'.join(folders)}", patterns, policy.cdi_driver_root
@@ -310,23 +307,6 @@ def get_programs_folder(libraries: str) -> str:
     """
     prefix, name = posixpath.split(libraries)
     return f"{prefix}/bin" if name in ("lib", "lib64") and prefix != "/" else ""
-
-
-def ask_for_firmware_root() -> queries.Question:
-    """Ask which folder the kernel was told to take firmware from. It is the kernel's in every tree."""
-    return queries.ask_for_file(
-        catalogue.FIRMWARE_ROOT_OF_KERNEL, keep=WHOLE, max=catalogue.PATH_MAX
-    )
-
-
-def read_firmware_root(policy: Policy, obs: Observation) -> str:
-    """Return the folder that the kernel was told to take firmware from; '' for none, and for one
-    that no pattern can name.
-    """
-    path = (obs.get_text(catalogue.FIRMWARE_ROOT_OF_KERNEL) or "").strip()
-    if not catalogue.FIRMWARE_ROOT.fullmatch(path) or ".." in path.split("/"):
-        return ""
-    return roots.get_path_inside_root(policy.cdi_driver_root, path.rstrip("/"))
 
 
 def get_driver_file_version(seen: Iterable[Match]) -> str:
@@ -459,12 +439,9 @@ def list_driver_configs(
 def list_driver_firmware(
     seen: tuple[Match, ...], version: str, place: DriverPlace
 ) -> Iterator[Match]:
-    """Yield the firmware of this driver, wherever this kernel would look for it: first where it was
-    told to (the kernel's admin-guide, firmware/fw_search_path), then in the usual folders.
-    """
-    kernel = place.kernel
-    usual = [root.replace("*", kernel) if kernel else root for root in catalogue.FIRMWARE_ROOTS]
-    roots = [*([place.firmware_root] if place.firmware_root else []), *usual]
+    """Yield the firmware of this driver, wherever this kernel would look for it."""
+    usual = [root.replace("*", place.kernel or "*") for root in catalogue.FIRMWARE_ROOTS]
+    roots = [place.firmware, *usual] if place.firmware else usual
     mine = [m for m in seen if m.type == "file" and f"/nvidia/{version}/" in m.path]
     for name in catalogue.FIRMWARE_NAMES:
         for root in roots:

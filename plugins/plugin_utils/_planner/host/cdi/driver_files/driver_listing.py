@@ -13,7 +13,10 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     STANDARD_PATH,
     Policy,
@@ -74,7 +77,12 @@ def list_driver_file_questions(policy: Policy) -> list[queries.Question]:
     """List the questions. The `devices` profile needs none."""
     if policy.cdi_profile == "devices":
         return []
-    return [ask_for_driver_listing(policy), ask_for_dri_links(policy), own_list(policy)]
+    return [
+        ask_for_driver_listing(policy),
+        ask_for_dri_links(policy),
+        own_list(policy),
+        ask_for_firmware_folder(policy),
+    ]
 
 
 def ask_for_driver_listing(policy: Policy) -> queries.Question:
@@ -83,6 +91,34 @@ def ask_for_driver_listing(policy: Policy) -> queries.Question:
         list_driver_patterns(policy),
         policy.cdi_driver_root,
     )
+
+
+def ask_for_firmware_folder(policy: Policy) -> queries.Question:
+    """Ask for the folder in which the kernel looks for firmware before all others."""
+    path = f"{policy.sys_root.rstrip('/')}/{catalogue.FIRMWARE_FOLDER}"
+    return queries.ask_for_file(path, max=catalogue.LONGEST_FOLDER, keep=WHOLE)
+
+
+def get_firmware_folder(policy: Policy, obs: Observation) -> str:
+    """Return that folder as the driver root sees it; "" if none is set, or if it is a usual one.
+
+    A driver container sets it to the folder in its own tree.
+    """
+    text = obs.get_text(ask_for_firmware_folder(policy)["path"]).strip()
+    if not text.startswith("/") or set(text) & set("*?[\n"):
+        return ""
+    folder = roots.get_path_inside_root(policy.cdi_driver_root, host_paths.clean_host_path(text))
+    return "" if folder in catalogue.FIRMWARE_ROOTS else folder
+
+
+def ask_for_firmware(policy: Policy, folder: str) -> queries.Question:
+    return queries.ask_for_paths(
+        f"firmware in {folder}", list_firmware_patterns(folder), policy.cdi_driver_root
+    )
+
+
+def list_firmware_patterns(folder: str) -> list[str]:
+    return [f"{folder}/nvidia/*/{name}" for name in catalogue.FIRMWARE_NAMES]
 
 
 def own_list(policy: Policy) -> queries.Question:
@@ -128,9 +164,7 @@ def list_driver_patterns(policy: Policy) -> list[str]:
     vdpau = [f"{folder}/{catalogue.VDPAU}/libvdpau_nvidia.so*" for folder in folders]
     programs = [f"{folder}/nvidia-*" for folder in STANDARD_PATH]
     firmware = [
-        f"{root}/nvidia/*/{name}"
-        for root in catalogue.FIRMWARE_ROOTS
-        for name in catalogue.FIRMWARE_NAMES
+        pattern for root in catalogue.FIRMWARE_ROOTS for pattern in list_firmware_patterns(root)
     ]
     configs = [f"{root}/{name}" for name in catalogue.CONFIGS for root in catalogue.CONFIG_ROOTS]
     sockets = [f"{root}{name}" for name in catalogue.SOCKETS for root in catalogue.SOCKET_ROOTS]

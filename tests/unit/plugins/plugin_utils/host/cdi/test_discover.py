@@ -202,6 +202,32 @@ def test_firmware_of_this_kernel_and_this_driver() -> None:
     assert [f.path for f in found(there).firmware] == wanted
 
 
+FOLDER = "/sys/module/firmware_class/parameters/path"
+FOLDERS = [
+    # what the kernel says, the driver root, where firmware is found
+    ("/opt/driver/firmware\n", "/", ("/opt/driver/firmware", "/lib/firmware")),
+    ("/opt//driver/firmware/\n", "/", ("/opt/driver/firmware", "/lib/firmware")),
+    ("/lib/firmware\n", "/", ("/lib/firmware",)),
+    ("\n", "/", ("/lib/firmware",)),
+    ("(null)\n", "/", ("/lib/firmware",)),
+    ("/opt/*\n", "/", ("/lib/firmware",)),
+    ("firmware\n", "/", ("/lib/firmware",)),
+    ("/run/nvidia/driver/lib/firmware\n", "/run/nvidia/driver", ("/lib/firmware",)),
+]
+
+
+@pytest.mark.parametrize(("said", "root", "folders"), FOLDERS)
+def test_firmware_where_the_kernel_was_told_to_look(
+    said: str, root: str, folders: tuple[str, ...]
+) -> None:
+    everywhere = ("/opt/driver/firmware", "/lib/firmware")
+    files = {f"{folder}/nvidia/{V}/gsp_ga10x.bin": "" for folder in everywhere}
+    driver = found({**drivers.compute(UBUNTU, V), **files, FOLDER: said}, cdi_driver_root=root)
+    assert [f.path for f in driver.firmware] == [
+        f"{folder}/nvidia/{V}/gsp_ga10x.bin" for folder in folders
+    ]
+
+
 # ---------------------------------------------------------------- profiles
 
 

@@ -18,7 +18,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
-    catalogue,
     discover,
     driver_listing,
     ld_cache,
@@ -146,14 +145,12 @@ def test_it_is_asked_for_only_where_the_usual_folders_have_no_driver() -> None:
     usual = {
         listing: {"files": [{"path": cuda, "real": cuda, "type": "file", "mode": 0o644}]},
         f"file:{manifest.PATH}": {"exists": False},
+        driver_listing.ask_for_firmware_folder(Policy())["id"]: {"exists": False},
     }
     assert discover.discover(Observation({}, usual), Policy()).version == V
     with pytest.raises(NeedMore) as need:
         discover.discover(Observation({}, {listing: {"files": []}}), Policy())
-    assert [q["path"] for q in need.value.questions] == [
-        ld_cache.PATH,
-        catalogue.FIRMWARE_ROOT_OF_KERNEL,
-    ]
+    assert [q["path"] for q in need.value.questions] == [ld_cache.PATH]
 
 
 def test_a_cache_that_cannot_be_read_is_no_reason_to_fail() -> None:
@@ -175,33 +172,14 @@ def test_programs_are_beside_the_libraries(libraries: str, programs: str) -> Non
     assert discover.get_programs_folder(libraries) == programs
 
 
-# What the kernel says of its firmware, and the folder that is believed.
-FIRMWARE = [
-    ("\n", ""),
-    ("/usr/local/nvidia/firmware\n", "/usr/local/nvidia/firmware"),
-    ("/opt/fw/\n", "/opt/fw"),
-    ("/opt/*\n", ""),
-    ("/opt/../etc\n", ""),
-    ("firmware\n", ""),
-    ("/\n", ""),
-]
-
-
-@pytest.mark.parametrize(("said", "folder"), FIRMWARE)
-def test_the_kernel_says_where_firmware_is(said: str, folder: str) -> None:
-    seen = obs(files={catalogue.FIRMWARE_ROOT_OF_KERNEL: said})
-    assert discover.read_firmware_root(Policy(), seen) == folder
-
-
-def test_a_driver_with_a_prefix_has_its_programs_and_firmware() -> None:
+def test_a_driver_with_a_prefix_has_its_programs() -> None:
     """As on a machine whose driver is a file system at /usr/local/nvidia."""
     home = "/usr/local/nvidia"
     host, answers = elsewhere(f"{home}/lib64")
     del host["/usr/bin/nvidia-smi"]
-    more = (f"{home}/bin/nvidia-smi", f"{home}/firmware/nvidia/{V}/gsp_ga10x.bin")
+    smi = f"{home}/bin/nvidia-smi"
     listed = answers[f"paths:driver files in {home}/lib64"]["files"]
-    listed += [{"path": path, "real": path, "type": "file", "mode": 0o755} for path in more]
-    host[catalogue.FIRMWARE_ROOT_OF_KERNEL] = f"{home}/firmware\n"
+    listed.append({"path": smi, "real": smi, "type": "file", "mode": 0o755})
     found = discover.discover(obs(files=host, answers=answers), Policy())
-    assert [file.container for file in (*found.binaries, *found.firmware)] == list(more)
+    assert [file.container for file in found.binaries] == [smi]
     assert "nvidia-smi" not in found.missing
