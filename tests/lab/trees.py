@@ -243,8 +243,8 @@ def hardware(root: Path, inv: fakegpu.Inventory) -> None:
             fakegpu.put(root / name, entry)
     for path, major, minor in fakegpu.nodes(inv):
         (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
-        os.mknod(root / path[1:], 0o666 | stat.S_IFCHR, os.makedev(major, minor))
-        (root / path[1:]).chmod(0o666)
+        os.mknod(root / path[1:], stat.S_IFCHR, os.makedev(major, minor))
+        (root / path[1:]).chmod(fakegpu.get_node_mode(path))
     for path, target in fakegpu.drm_links(inv):
         fakegpu.put(root / path[1:], fakegpu.Entry(link=target))
 

@@ -65,7 +65,8 @@ def files(inv: fakegpu.Inventory) -> dict[str, Any]:
         if "/drm/" in path:
             found[path.rpartition("/")[0]] = {"type": "dir"}
     for path, major, minor in fakegpu.nodes(inv):
-        found[path] = {"type": "char", "rdev": [major, minor], "mode": 0o666}
+        mode = fakegpu.get_node_mode(path)
+        found[path] = {"type": "char", "rdev": [major, minor], "mode": mode}
     folder = f"/usr/lib/{inv.cpu}-linux-gnu"
     return {**found, **drivers.HOOK, **drivers.core(folder, inv.version)}
 

@@ -26,16 +26,12 @@ from . import driver
 HERE = Path(__file__).resolve().parent
 TOP = "opt/fakegpu"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
-NVIDIA_MAJOR, UVM_MAJOR, CAPS_MAJOR, CHANNEL_MAJOR, SWITCH_MAJOR, DRM_MAJOR = (
-    195,
-    511,
-    510,
-    509,
-    508,
-    226,
-)
+NVIDIA_MAJOR, DRM_MAJOR = 195, 226
+UVM_MAJOR, CAPS_MAJOR, CHANNEL_MAJOR, SWITCH_MAJOR, LINK_MAJOR = 511, 510, 509, 508, 507
 BUSES = ("17", "43", "65", "9d", "b3", "ca", "d1", "e4")
 NVML = "libnvidia-ml"
+# In the driver's table of capabilities (nvidia-caps), and the first number behind that table.
+MOST_GPUS, FABRIC_MINOR = 32, 4323
 # What the driver writes in /proc before the first program has used a GPU.
 UNKNOWN_UUID = "GPU-????????-????-????-????-????????????"
 
@@ -256,8 +252,9 @@ def _pci(bus: str, vendor: str, device: str, kind: str, driver: str) -> Iterator
 def _proc_devices(inv: Inventory) -> str:
     own = [f"{NVIDIA_MAJOR} {name}" for name in ("nvidia", "nvidia-modeset", "nvidiactl")]
     own += [f"{CAPS_MAJOR} nvidia-caps", f"{UVM_MAJOR} nvidia-uvm"]
-    own += [f"{CHANNEL_MAJOR} nvidia-caps-imex-channels"] if inv.channels else []
-    own += [f"{SWITCH_MAJOR} nvidia-nvswitch"] if inv.switches else []
+    # registered by the driver, whether any of them is there
+    own += [f"{CHANNEL_MAJOR} nvidia-caps-imex-channels", f"{SWITCH_MAJOR} nvidia-nvswitch"]
+    own += [f"{LINK_MAJOR} nvidia-nvlink"]
     own = own if inv.installed else []
     others = ["Character devices:", "  1 mem", "  5 /dev/tty", " 10 misc", "136 pts"]
     return "\n".join([*others, *own, "", "Block devices:", "  7 loop", "259 blkext", ""])
@@ -266,34 +263,97 @@ def _proc_devices(inv: Inventory) -> str:
 def _procfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
     home = f"{TOP}/proc/driver/nvidia"
     module = f"Open Kernel Module for {inv.cpu}" if inv.open else f"{inv.cpu} Kernel Module"
-    loaded = f"NVRM version: NVIDIA UNIX {module}  {inv.loaded}  Tue Apr  8 12:41:17 UTC 2025\n"
+    # the open module says who built it; both end in what may be empty
+    built = "Release Build  (builder@host)  " if inv.open else ""
+    when = "Tue Apr  8 12:41:17 UTC 2025"
+    loaded = f"NVRM version: NVIDIA UNIX {module}  {inv.loaded}  {built}{when}\n"
     yield (
         f"{home}/version",
-        Entry(f"{loaded}GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n", mode=0o444),
+        Entry(f"{loaded}GCC version:  gcc version 12.2.0 (Debian 12.2.0-14) \n", mode=0o444),
     )
-    params = {
-        "ResmanDebugLevel": 4294967295,
-        "ModifyDeviceFiles": 1,
-        "DeviceFileUID": 0,
-        "DeviceFileGID": 0,
-        "DeviceFileMode": 438,
-    }
-    yield f"{home}/params", Entry(parameters(params), mode=0o444)
+    yield f"{home}/params", Entry(parameters(PARAMETERS), mode=0o444)
     yield (
         f"{TOP}/proc/params-in-proc",
-        Entry(parameters({**params, "ModifyDeviceFiles": 0}), mode=0o444),
+        Entry(parameters({**PARAMETERS, "ModifyDeviceFiles": 0}), mode=0o444),
     )
     for gpu in (gpu for gpu in inv.gpus if gpu.listed):
         yield f"{home}/gpus/{gpu.bus}/information", Entry(_information(gpu, inv.loaded), mode=0o444)
-    yield f"{TOP}/proc/driver/nvidia-caps/mig-minors", Entry(_mig_minors(inv), mode=0o444)
+    yield f"{TOP}/proc/driver/nvidia-caps/mig-minors", Entry(_mig_minors(), mode=0o444)
+    yield (
+        f"{TOP}/proc/driver/nvidia-caps/sys-minors",
+        Entry(f"fabric-imex-mgmt {FABRIC_MINOR}\n", mode=0o444),
+    )
+    yield f"{TOP}/proc/driver/nvidia-caps/nvlink-minors", Entry("fabric-mgmt 0\n", mode=0o444)
+    control = {"mig/config": (1, 0o400), "mig/monitor": (2, 0o444)}
+    control["fabric-imex-mgmt"] = (FABRIC_MINOR, 0o400)
+    for name, (minor, mode) in control.items():
+        yield f"{home}/capabilities/{name}", Entry(_capability(minor, mode), mode=0o444)
     for access, minor in _mig_access(inv):
         gpu_part, rest = access.split("/", 1)
-        text = f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
-        yield f"{home}/capabilities/{gpu_part}/mig/{rest}", Entry(text, mode=0o444)
+        yield (
+            f"{home}/capabilities/{gpu_part}/mig/{rest}",
+            Entry(_capability(minor, 0o444), mode=0o444),
+        )
 
 
-def parameters(values: Mapping[str, int]) -> str:
+def _capability(minor: int, mode: int) -> str:
+    return f"DeviceFileMinor: {minor}\nDeviceFileMode: {mode}\nDeviceFileModify: 1\n"
+
+
+# Of 580.159.04 with the open modules, as the driver sets them by itself.
+PARAMETERS: Mapping[str, int | str] = {
+    "ResmanDebugLevel": 4294967295,
+    "RmLogonRC": 1,
+    "ModifyDeviceFiles": 1,
+    "DeviceFileUID": 0,
+    "DeviceFileGID": 0,
+    "DeviceFileMode": 438,
+    "InitializeSystemMemoryAllocations": 1,
+    "UsePageAttributeTable": 4294967295,
+    "EnableMSI": 1,
+    "EnablePCIeGen3": 0,
+    "MemoryPoolSize": 0,
+    "KMallocHeapMaxSize": 0,
+    "VMallocHeapMaxSize": 0,
+    "IgnoreMMIOCheck": 0,
+    "EnableStreamMemOPs": 0,
+    "EnableUserNUMAManagement": 1,
+    "NvLinkDisable": 0,
+    "RmProfilingAdminOnly": 0,
+    "PreserveVideoMemoryAllocations": 0,
+    "EnableS0ixPowerManagement": 0,
+    "S0ixPowerManagementVideoMemoryThreshold": 256,
+    "DynamicPowerManagement": 3,
+    "DynamicPowerManagementVideoMemoryThreshold": 200,
+    "RegisterPCIDriver": 1,
+    "EnablePCIERelaxedOrderingMode": 0,
+    "EnableResizableBar": 0,
+    "EnableGpuFirmware": 18,
+    "EnableGpuFirmwareLogs": 2,
+    "RmNvlinkBandwidthLinkCount": 0,
+    "EnableDbgBreakpoint": 0,
+    "OpenRmEnableUnsupportedGpus": 1,
+    "DmaRemapPeerMmio": 1,
+    "ImexChannelCount": 2048,
+    "CreateImexChannel0": 0,
+    "GrdmaPciTopoCheckOverride": 0,
+    "CoherentGPUMemoryMode": '""',
+    "RegistryDwords": '""',
+    "RegistryDwordsPerDevice": '""',
+    "RmMsg": '""',
+    "GpuBlacklist": '""',
+    "TemporaryFilePath": '""',
+    "ExcludedGpus": '""',
+}
+
+
+def parameters(values: Mapping[str, int | str]) -> str:
     return "".join(f"{key}: {value}\n" for key, value in values.items())
+
+
+# What stands before the last tab of a line (kernel-open/nvidia/nv-procfs.c): two tabs after short
+# names, and no blank after the last one.
+PADDED = {"Model": "Model: \t", "IRQ": "IRQ:   \t", "GPU Excluded": "GPU Excluded:"}
 
 
 def _information(gpu: Gpu, loaded: str) -> str:
@@ -310,7 +370,7 @@ def _information(gpu: Gpu, loaded: str) -> str:
         "GPU Firmware": loaded,
         "GPU Excluded": "Yes" if gpu.excluded else "No",
     }
-    return "".join(f"{key + ':':<9}\t {value}\n" for key, value in values.items())
+    return "".join(f"{PADDED.get(key, key + ': ')}\t {value}\n" for key, value in values.items())
 
 
 def mig_minor(gpu: int, instance: int, compute: int | None) -> int:
@@ -322,9 +382,10 @@ def mig_minor(gpu: int, instance: int, compute: int | None) -> int:
     return 3 + (gpu * 15 + instance) * 9 + (0 if compute is None else 1 + compute)
 
 
-def _mig_minors(inv: Inventory) -> str:
+def _mig_minors() -> str:
+    """Return the driver's table, which has all GPUs that there can be, whether there are any."""
     lines = ["config 1", "monitor 2"]
-    for gpu in sorted(gpu.minor for gpu in inv.served):
+    for gpu in range(MOST_GPUS):
         for instance in range(15):
             lines.append(f"gpu{gpu}/gi{instance}/access {mig_minor(gpu, instance, None)}")
             lines += [
@@ -400,6 +461,14 @@ def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
     ]
 
 
+def get_node_mode(path: str) -> int:
+    """Return the mode that the driver gives a node: of capabilities, what their file in /proc says."""
+    folder, _slash, name = path.rpartition("/")
+    if folder != "/dev/nvidia-caps":
+        return 0o666
+    return 0o400 if name == "nvidia-cap1" else 0o444
+
+
 # NVIDIA's own tools know no other root for these: nvidia-ctk reads majors and MIG minors there. The
 # parameters say there that nothing is to be made in containers: a hook of NVIDIA's mounts such a
 # file over the one in the container's own /proc, and that has none here.
@@ -441,7 +510,7 @@ def _host_files(inv: Inventory, kernel: str) -> Iterator[tuple[str, Entry]]:
         Entry("updates/dkms/nvidia.ko:\nupdates/dkms/nvidia-uvm.ko: updates/dkms/nvidia.ko\n"),
     )
     made = [
-        f"[ -e {path} ] || mknod -m 666 {path} c {major} {minor}"
+        f"[ -e {path} ] || mknod -m {get_node_mode(path):o} {path} c {major} {minor}"
         for path, major, minor in nodes(inv)
     ]
     folders = " ".join(
