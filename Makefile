@@ -14,7 +14,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: adopted currency help venv lock newest build demo test check nightly mutants matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-host integration judges nodeadm molecule soak lab-up lab-down bench docs clean
+.PHONY: adopted currency help venv lock newest build demo test check nightly mutants matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-host integration judges nodeadm molecule soak lab-up lab-down gpu bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ docs: venv ## Write what follows from the code (tables in docs/, the roles' opti
 soak: venv ## Strike transactions at every system call on every engine, and judge 10 000 configurations each; hours (MINUTES=30: for so long)
 	$(RUN) GPUFLEET_DRAW=new GPUFLEET_EXAMPLES=$(or $(EXAMPLES),10000) python -m pytest -q tests/integration/test_properties.py tests/integration/test_nothing_lowered.py tests/integration/test_docker_judge.py
 	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.faults$(if $(MINUTES), --minutes $(MINUTES))
+
+gpu: venv ## Build the one file that measures a machine with a real GPU, .cache/gpufleet-gpu.pyz: no Ansible, no engine and no network there (docs/testing.md)
+	@$(RUN) python tests/gpu/build.py .cache/gpufleet-gpu.pyz
 
 lab-up: venv ## Boot the lab's hosts (FLEET=file chooses others than those of the demo) and say how to reach them
 	@$(LAB) up $(if $(FLEET),--fleet $(FLEET))

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes that others recorded: tests/fixtures/recorded_nodes.yml as inventories of the fake GPUs.
+"""Nodes that others recorded, and captures of `make gpu`, as inventories of the fake GPUs.
+
+tests/fixtures/recorded_nodes.yml has facts of reports. Each file in tests/fixtures/captures is one
+machine that was measured, with what it answered to a look (tests/gpu/capture.py).
 
 `nodes` returns each record with its inventory. Everything that a host shows (/proc, /sys, /dev and
 the answers of NVML) follows from an inventory, see tests/lab/fakegpu.
@@ -13,15 +16,19 @@ import functools
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import yaml
 
+from tests.gpu import capture
+
 from . import fakegpu
 
-FILE = Path(__file__).resolve().parent.parent / "fixtures" / "recorded_nodes.yml"
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+FILE = FIXTURES / "recorded_nodes.yml"
+CAPTURES = FIXTURES / "captures"
 SCHEMA = 1
 ADDRESSING = {"none": 0, "HMM": 1, "ATS": 2}
 STATES = {"Not Supported": 0, "Not Started": 1, "In Progress": 2, "Completed": 3}
@@ -38,13 +45,13 @@ HEALTH = {
     "manager": 14,
 }
 OF_NODE = frozenset(
-    ("source", "from", "cpu", "modules", "driver", "cuda", "model", "pci_id", "mib", "gpus", "errors")
-)  # fmt: skip
+    ("source", "from", "cpu", "modules", "driver", "cuda", "gpus", "errors", "seen", "nvidia_ctk")
+)
 OF_GPU = frozenset(("bus", "minor"))
 # What the GPUs of a node share unless one of them has a value of its own.
-SHARED = frozenset(("mig", "migs", "addressing", "fabric"))
+SHARED = frozenset(("model", "pci_id", "mib", "mig", "migs", "addressing", "fabric"))
 FORMS = {
-    "source": r"https://github\.com/[^/ ]+/[^/ ]+/blob/[0-9a-f]{40}/\S+",
+    "source": r"https://github\.com/[^/ ]+/[^/ ]+/blob/[0-9a-f]{40}/\S+|make gpu of \S+ \S+",
     "from": "node|mock",
     "cpu": "x86_64|aarch64",
     "modules": "open|proprietary",
@@ -57,22 +64,53 @@ FORMS = {
 
 
 class BadRecord(ValueError):
-    """A record that is not as this reader knows it. The text names the node and the field."""
+    """A record that is not as this reader knows it. The text names the node and the field.
+
+    code: what is wrong with a capture, by tests/gpu/report.py; `record` for anything else.
+    """
+
+    def __init__(self, text: str, code: str = "record") -> None:
+        super().__init__(text)
+        self.code = code
 
 
 @dataclass(frozen=True)
 class Node:
-    """A recorded node. measured: whether it was a machine, and not an imitation of the driver."""
+    """A recorded node. measured: whether it was a machine, and not an imitation of the driver.
+
+    seen: what it answered to a look, as {"host", "answers"}. theirs: nvidia-ctk's own specs of it,
+    by mode, with its version. Both are empty for a node of a report.
+    """
 
     name: str
     source: str
     measured: bool
     inventory: fakegpu.Inventory
+    seen: Mapping[str, Any] = field(default_factory=dict)
+    theirs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @functools.cache
-def nodes(file: Path = FILE) -> Mapping[str, Node]:
-    """Return the records by name. Raise BadRecord for a file of another form."""
+def nodes(file: Path | None = None) -> Mapping[str, Node]:
+    """Return the records of a file by name; without one those of reports and of all captures. Raise
+    BadRecord for a file of another form.
+    """
+    if file is None:
+        files = (FILE, *sorted(CAPTURES.glob("*.json")))
+        return {name: node for one in files for name, node in nodes(one).items()}
+    records = _read_capture(file) if file.suffix == ".json" else _read_reports(file)
+    return {str(name): read_node(str(name), record) for name, record in records.items()}
+
+
+def _read_capture(file: Path) -> Mapping[str, object]:
+    try:
+        found: Mapping[str, object] = capture.read(file.read_text("utf-8"), file.name)["nodes"]
+    except capture.BadCapture as error:
+        raise BadRecord(error.sentence, error.code) from error
+    return found
+
+
+def _read_reports(file: Path) -> Mapping[str, object]:
     try:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
@@ -82,7 +120,7 @@ def nodes(file: Path = FILE) -> Mapping[str, Node]:
     records = found.get("nodes")
     if not isinstance(records, Mapping) or not records:
         raise BadRecord(f"{file.name} has no nodes")
-    return {name: read_node(str(name), record) for name, record in records.items()}
+    return records
 
 
 def read_node(name: str, record: object) -> Node:
@@ -94,7 +132,7 @@ def read_node(name: str, record: object) -> Node:
     if not isinstance(errors, Mapping) or not all(map(_is_number, errors.values())):
         raise BadRecord(f"{name}: errors is {errors!r}")
     shared = {key: given[key] for key in SHARED if key in given}
-    boards = tuple(_gpu(name, given, shared, index, entry) for index, entry in enumerate(gpus))
+    boards = tuple(_gpu(name, shared, index, entry) for index, entry in enumerate(gpus))
     for what in ("bus", "minor", "uuid"):
         if len({getattr(board, what) for board in boards}) < len(boards):
             raise BadRecord(f"{name}: two GPUs have the same {what}")
@@ -109,7 +147,14 @@ def read_node(name: str, record: object) -> Node:
         cuda=int(major) * 1000 + int(minor) * 10,
         errors=dict(errors),
     )
-    return Node(name, _text(name, given, "source"), _text(name, given, "from") == "node", made)
+    return Node(
+        name,
+        _text(name, given, "source"),
+        _text(name, given, "from") == "node",
+        made,
+        dict(given.get("seen", {})),
+        dict(given.get("nvidia_ctk", {})),
+    )
 
 
 def _mapping(where: str, found: object, known: frozenset[str]) -> dict[str, Any]:
@@ -140,9 +185,7 @@ def _number(where: str, given: Mapping[str, Any], key: str, default: int | None 
     return value
 
 
-def _gpu(
-    name: str, node: Mapping[str, Any], shared: Mapping[str, Any], index: int, entry: object
-) -> fakegpu.Gpu:
+def _gpu(name: str, shared: Mapping[str, Any], index: int, entry: object) -> fakegpu.Gpu:
     where = f"{name}: GPU {index}"
     given = {**shared, **_mapping(where, entry, OF_GPU | SHARED)}
     pairs = given.get("migs", [])
@@ -155,9 +198,9 @@ def _gpu(
         uuid=f"GPU-{index:08d}-0000-0000-0000-{index:012d}",
         minor=_number(where, given, "minor", index),
         bus=_text(where, given, "bus"),
-        name=_text(name, node, "model"),
-        pci_id=_text(name, node, "pci_id"),
-        mib=_number(name, node, "mib"),
+        name=_text(where, given, "model"),
+        pci_id=_text(where, given, "pci_id"),
+        mib=_number(where, given, "mib"),
         mig=_text(where, given, "mig"),
         migs=tuple((gi, ci, name_mig_device(name, index, gi, ci)) for gi, ci in pairs),
         addressing=ADDRESSING[mode],
@@ -175,7 +218,9 @@ def name_mig_device(node: str, index: int, gi: int, ci: int) -> str:
 
 
 def _fabric(where: str, found: object) -> fakegpu.Fabric:
-    given = _mapping(where, found, frozenset(("state", "status", "clique", "cluster", "health")))
+    given = _mapping(
+        where, found, frozenset(("state", "status", "clique", "cluster", "health", "mask"))
+    )
     if str(given.get("state")) not in STATES:
         raise BadRecord(f"{where}: the state of the fabric is {given.get('state')!r}")
     health = _mapping(where, given.get("health", {}), frozenset(HEALTH))
@@ -185,9 +230,8 @@ def _fabric(where: str, found: object) -> fakegpu.Fabric:
         status=_number(where, given, "status", 0),
         clique=_number(where, given, "clique"),
         cluster=f"{number:08d}-0000-0000-0000-{number:012d}",
-        health=sum(
-            _part(where, health, key) << bit for key, bit in HEALTH.items() if key in health
-        ),
+        health=_number(where, given, "mask", 0)
+        | sum(_part(where, health, key) << bit for key, bit in HEALTH.items() if key in health),
     )
 
 

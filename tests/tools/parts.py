@@ -115,6 +115,8 @@ JUDGES = {
     ),
     "judge: foreign hardware": (
         "cdi_recorded_nodes",
+        "cdi_captures",
+        "gpu_isolated",
         "cdi_mig_layouts",
         "cdi_replayed_specs",
         "cdi_driver_packages",

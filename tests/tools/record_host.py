@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -29,82 +28,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / ".cache" / "collections")]
 
+from tests.gpu.scrub import blanked as blanked
+
 SCHEMA = 1
 LOOKS = 10
 Answer = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]]
-
-# What tells one host from another, and what stands in its place; the same text has the same
-# stand-in everywhere.
-HEX = "[0-9a-fA-F]"
-GROUP = f"{HEX}{{1,4}}"
-# In full, or shortened once; a bus address of PCI is neither.
-IPV6 = (
-    f"(?:(?:{GROUP}:){{7}}{GROUP}|(?:{GROUP}(?::{GROUP}){{0,6}})?::(?:{GROUP}(?::{GROUP}){{0,6}})?)"
-)
-IDENTIFIERS = re.compile(
-    "|".join(
-        (
-            f"(?P<uuid>(?<!{HEX}){HEX}{{8}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{12}}(?!{HEX}))",
-            f"(?P<mac>(?<![{HEX[1:-1]}:]){HEX}{{2}}(?::{HEX}{{2}}){{5}}(?![{HEX[1:-1]}:]))",
-            r"(?P<ipv4>(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]))",
-            f"(?P<ipv6>(?<![\\w:.]){IPV6}(?![\\w:.]))",
-            f"(?P<hex>(?<!{HEX}){HEX}{{32}}(?!{HEX}))",
-        )
-    )
-)
-STAND_INS = {
-    "uuid": "00000000-0000-0000-0000-{:012x}",
-    "mac": "02:00:00:00:00:{:02x}",
-    "ipv4": "192.0.2.{}",  # RFC 5737: for documentation
-    "ipv6": "2001:db8::{:x}",  # RFC 3849: for documentation
-    "hex": "{:032x}",
-}
-KEPT = {  # loopback tells nothing, and versions may have four parts
-    "ipv4": re.compile(r"0\.0\.0\.0|127\.\d+\.\d+\.\d+|\d+\.\d+\.\d+\.\d+(?=[-~+])"),
-    "ipv6": re.compile(r"::1?(?![\w:])"),
-}
-
-
-def blanked(value: Any, names: Sequence[str]) -> Any:
-    """Return the value with stand-ins for identifiers. names: names of the host, which become
-    `host`.
-    """
-    known: dict[str, str] = {}
-
-    hosts = [
-        re.compile(rf"(?<![\w-]){re.escape(n)}(?![\w-])")
-        for n in sorted({n for n in names if len(n) > 1}, key=len, reverse=True)
-    ]
-
-    def stand_in(found: re.Match[str]) -> str:
-        text, kind = found.group(), str(found.lastgroup)
-        if kind in KEPT and KEPT[kind].match(found.string, found.start()):
-            return text
-        return known.setdefault(
-            text,
-            STAND_INS[kind].format(
-                len(known) % 250 + 1 if kind in ("ipv4", "mac") else len(known) + 1
-            ),
-        )
-
-    def of_text(text: str) -> str:
-        text = IDENTIFIERS.sub(stand_in, text)
-        for name in hosts:
-            text = name.sub("host", text)
-        return text
-
-    def of_any(found: Any) -> Any:
-        if isinstance(found, str):
-            return of_text(found)
-        # a query's name has what was asked for; the other keys are those of the format
-        if isinstance(found, Mapping):
-            return {
-                of_text(key) if ":" in key or "/" in key else key: of_any(inner)
-                for key, inner in found.items()
-            }
-        return [of_any(inner) for inner in found] if isinstance(found, (list, tuple)) else found
-
-    return of_any(value)
 
 
 def look(ask: Answer, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,135 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A capture: a machine with GPUs as one scrubbed document, which tests/lab/recorded.py reads.
+
+It is a file of recorded nodes, with one node, and beside the record what the machine answered:
+`seen`, the answers to the collection's look, and `nvidia_ctk`, the specs that nvidia-ctk made there.
+Standard library only, Python 3.6.
+"""
+
+import json
+
+SCHEMA = 2
+ADDRESSING = {0: "none", 1: "HMM", 2: "ATS"}
+STATES = {0: "Not Supported", 1: "Not Started", 2: "In Progress", 3: "Completed"}
+# What a look says of the machine, and of nothing that makes it another kind of machine.
+TIMES = {"epoch": 0, "boot_id": "", "hostname": "host"}
+NUMBERS = ("mtime", "ino", "dev")
+DIGEST = "sha256"  # of a text from before it was scrubbed
+
+
+class BadCapture(ValueError):
+    """A file that is no capture: a code, and one sentence."""
+
+    def __init__(self, code, sentence):
+        super(BadCapture, self).__init__(sentence)
+        self.code, self.sentence = code, sentence
+
+
+def read(text, name="the capture"):
+    """Return the document of a capture. Raise BadCapture if it is none."""
+    try:
+        found = json.loads(text)
+    except ValueError as exc:
+        raise BadCapture("truncated", "%s is no whole JSON document: %s." % (name, exc))
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        schema = found.get("schema") if isinstance(found, dict) else None
+        raise BadCapture(
+            "other-schema", "%s is of schema %r, and this reads schema %d." % (name, schema, SCHEMA)
+        )
+    nodes = found.get("nodes")
+    if not isinstance(nodes, dict) or len(nodes) != 1:
+        raise BadCapture("no-node", "%s has no node." % name)
+    for record in nodes.values():
+        check_gpus(record, name)
+    return found
+
+
+def check_gpus(record, name):
+    """Raise BadCapture if the answers name a GPU that the record does not have."""
+    known = {gpu.get("bus") for gpu in record.get("gpus") or () if isinstance(gpu, dict)}
+    answers = (record.get("seen") or {}).get("answers") or {}
+    probed = [answer.get("value") for key, answer in answers.items() if key.startswith("probe:")]
+    named = {gpu["bus_id"] for value in probed for gpu in (value or {}).get("gpus") or ()}
+    if named - known:
+        raise BadCapture(
+            "unknown-gpu",
+            "%s has answers of a GPU at %s, which its record does not have."
+            % (name, ", ".join(sorted(named - known))),
+        )
+
+
+def build(found, seen, source):
+    """Return the capture of a measurement, not scrubbed yet. Raise BadCapture if what was found does
+    not make one. seen: the host and the answers of the look by which specs were made.
+    """
+    own, more, specs = (found.get(name) or {} for name in ("own", "more", "specs"))
+    if not own.get("gpus") or not more.get("gpus") or not seen:
+        raise BadCapture("no-capture", "The steps that a capture is made of failed.")
+    host, answers = dict(seen["host"], **TIMES), drop_times(seen["answers"])
+    gpus = [build_gpu(*pair) for pair in zip(own["gpus"], more["gpus"])]
+    record = {
+        "source": source,
+        "from": "node",
+        "cpu": host["machine"],
+        "modules": "open" if is_open(answers) else "proprietary",
+        "driver": own["driver"],
+        "cuda": "%d.%d" % (more["cuda"] // 1000, more["cuda"] % 1000 // 10),
+        "errors": more["refused"],
+        "gpus": gpus,
+        "seen": {"host": host, "answers": answers},
+    }
+    theirs = {
+        mode: one["theirs"] for mode, one in specs.get("compared", {}).items() if "theirs" in one
+    }
+    if theirs:
+        record["nvidia_ctk"] = dict(theirs, version=specs["ctk"])
+    return {"schema": SCHEMA, "nodes": {name_node(record): record}}
+
+
+def drop_times(found):
+    """Return answers without what differs from boot to boot and from file to file."""
+    if isinstance(found, dict):
+        kept = {key: 0 if key in NUMBERS else drop_times(found[key]) for key in found}
+        return dict(kept, **{DIGEST: None}) if DIGEST in kept else kept
+    return [drop_times(one) for one in found] if isinstance(found, list) else found
+
+
+def build_gpu(own, more):
+    gpu = {
+        "bus": own["bus"],
+        "minor": own["minor"],
+        "model": own["name"],
+        "pci_id": more["pci_id"],
+        "mib": more["mib"],
+        "mig": {True: "on", False: "off"}.get(own["mig"], "-"),
+        "addressing": ADDRESSING.get(more.get("addressing", 0), "none"),
+    }
+    if own["places"]:
+        gpu["migs"] = own["places"]
+    fabric = more.get("fabric") or {}
+    if fabric.get("state"):
+        gpu["fabric"] = {
+            "state": STATES[fabric["state"]],
+            "status": fabric["status"],
+            "clique": fabric["clique"],
+            "cluster": int(fabric["cluster"]),
+            "mask": fabric["health"],
+        }
+    return gpu
+
+
+def is_open(answers):
+    version = answers.get("file:/proc/driver/nvidia/version") or {}
+    return "Open Kernel Module" in (version.get("content") or "")
+
+
+def name_node(record):
+    """Return a name for the machine: its first GPU's model, and the driver."""
+    model = record["gpus"][0]["model"].lower().replace("nvidia ", "").replace(" ", "-")
+    return "%s-%s" % (model, record["driver"])
+
+
+def render(document):
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"

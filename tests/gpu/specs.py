@@ -1,0 +1,216 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make every spec of this machine by the planner, and compare them with those of nvidia-ctk."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    STANDARD_PATH,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import fabric_kinds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    inventory,
+    sources,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    catalogue,
+    discover,
+    driver_listing,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    build,
+    layouts,
+    profiles,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate.hooks import (
+    INSTALLED,
+    HookProgram,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Edits,
+    Spec,
+    convert_spec_to_document,
+    read_spec_of_document,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+
+from tests.gpu import look, spec_facts
+
+ROUNDS = 6
+CAP = "1.1.0"
+# The newest hooks, if there is no nvidia-ctk to ask for its release.
+HOOKS = HookProgram(INSTALLED, (1, 20, 2))
+# What each spec is called, its profile and its layout.
+KINDS: Mapping[str, tuple[profiles.Profile, str]] = {
+    "full": ("full", layouts.WORKLOADS),
+    "hookless": ("hookless", layouts.WORKLOADS),
+    "devices": ("devices", layouts.WORKLOADS),
+    "by-model": ("full", layouts.MODELS),
+    "management": ("full", layouts.MANAGEMENT),
+    "imex-channels": ("full", layouts.CHANNELS),
+    "nvswitches": ("full", layouts.SWITCHES),
+}
+NAMES = ("index", "uuid")
+# What nvidia-ctk makes alike: our spec, its mode.
+COMPARED = {"full": "nvml", "management": "management"}
+VERSION = re.compile(r"version (\d+)\.(\d+)\.(\d+)")
+
+
+def make_policy() -> Policy:
+    return Policy(cdi_device_names=NAMES, cdi_imex_channels=("all",), cdi_nvswitch=True)
+
+
+def list_questions(policy: Policy) -> list[Mapping[str, Any]]:
+    """Return the questions of the first look, which do not depend on answers."""
+    return [*gpus.list_questions(policy), *driver_listing.list_driver_file_questions(policy)]
+
+
+def observe(policy: Policy, seen: Observation, probe: str) -> Observation:
+    """Return all that the specs take, NVML's answers included."""
+    for _round in range(ROUNDS):
+        try:
+            plan(policy, seen, probe, *KINDS["full"])
+        except NeedMore as need:
+            seen = seen.add_answers(look.ask(list(need.questions)))
+        else:
+            return seen
+    raise ValueError(f"the planner still asks after {ROUNDS} looks")
+
+
+def plan(
+    policy: Policy,
+    seen: Observation,
+    probe: str,
+    profile: profiles.Profile,
+    layout: str,
+    hooks: HookProgram = HOOKS,
+) -> build.Generated:
+    """Plan one spec from an observation, which is the pure part."""
+    driver = gpus.parse_driver(policy, seen)
+    found = discover.discover(
+        seen, policy, policy.cdi_features or catalogue.FEATURES, driver.version
+    )
+    how = profiles.MountPlan(
+        profile,
+        hooks,
+        policy.cdi_driver_root,
+        str(seen.host["machine"]),
+        layout == layouts.MANAGEMENT,
+    )
+    links = driver_listing.map_dri_links(policy, seen)
+
+    def of_gpu(drm: tuple[str, ...]) -> Edits:
+        return profiles.build_gpu_link_edits(drm, links, how)
+
+    there, _words = sources.identify_hardware(
+        policy, seen, inventory.observe(policy, seen, driver.gpus), probe
+    )
+    return build.generate(
+        fabric_kinds.get_fabric_part(policy, there, layout),
+        build.Options(cap=CAP, layout=layout, names=policy.cdi_device_names),
+        profiles.build_common_edits(found, how),
+        of_gpu,
+    )
+
+
+def run(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every spec as a document, with what is missing and the notes of its making.
+
+    request: `answer` of the look, `ctk` the path of nvidia-ctk or "".
+    """
+    policy, probe = make_policy(), look.read_own_text(look.PROBE)
+    seen = observe(policy, Observation({}, {}).add_answers(request["answer"]), probe)
+    hooks = HookProgram(INSTALLED, read_ctk_version(request["ctk"]) or HOOKS.version)
+    made: dict[str, Any] = {}
+    specs: dict[str, Spec] = {}
+    for kind in KINDS:
+        began = time.monotonic()
+        done = plan(policy, seen, probe, *KINDS[kind], hooks)
+        specs[kind] = done.spec
+        made[kind] = {
+            "spec": convert_spec_to_document(done.spec),
+            "missing": list(done.missing),
+            "notes": list(done.notes),
+            "seconds": round(time.monotonic() - began, 3),
+        }
+    found = discover.discover(
+        seen, policy, catalogue.FEATURES, gpus.parse_driver(policy, seen).version
+    )
+    compared = {
+        kind: compare(request["ctk"], mode, specs[kind])
+        for kind, mode in (COMPARED.items() if request["ctk"] else ())
+    }
+    return {
+        "specs": made,
+        "driver": gpus.parse_driver(policy, seen).version,
+        "files": {"missing": list(found.missing), "left_out": list(found.left_out)},
+        "compared": compared,
+        "ctk": ".".join(map(str, hooks.version)) if request["ctk"] else "",
+        "host": dict(seen.host),
+        "answers": dict(seen.answers),
+    }
+
+
+# ---------------------------------------------------------------- nvidia-ctk
+
+
+def read_ctk_version(program: str) -> tuple[int, ...] | None:
+    if not program:
+        return None
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    found = VERSION.search(done.stdout)
+    return tuple(map(int, found.groups())) if found else None
+
+
+def ask_ctk(program: str, mode: str) -> Mapping[str, Any]:
+    """Return nvidia-ctk's spec as a document. Raise ValueError with its last line if it fails."""
+    command = [
+        *(program, "cdi", "generate", "--mode", mode, "--format", "json"),
+        *("--feature-flag", "disable-nvsandboxutils", "--nvidia-cdi-hook-path", INSTALLED),
+        *(word for name in NAMES for word in ("--device-name-strategy", name)),
+    ]
+    # It finds programs by its PATH; this is the one of a service.
+    env = {"PATH": ":".join(STANDARD_PATH)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError((done.stderr.strip().splitlines() or ["it says nothing"])[-1])
+    found: Mapping[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def compare(program: str, mode: str, ours: Spec) -> dict[str, Any]:
+    """Return the differences from nvidia-ctk's spec by topic; "" has those that no topic explains."""
+    try:
+        document = ask_ctk(program, mode)
+    except ValueError as error:
+        return {"failed": str(error)}
+    theirs = read_spec_of_document(document)
+    root = Path("/")
+    both = [spec_facts.facts(spec, root) for spec in (theirs, ours)]
+    if mode == "management":
+        both = [spec_facts.of_device(found, "all") for found in both]
+    differences = spec_facts.differences(both[0], both[1])
+    return {"theirs": document, "differences": dict(describe(differences))}
+
+
+def describe(
+    found: Mapping[str, Sequence[tuple[str, spec_facts.Fact]]],
+) -> Iterator[tuple[str, list[list[Any]]]]:
+    for topic, facts in found.items():
+        yield topic, [[side, fact.device, fact.kind, list(fact.value)] for side, fact in facts]

@@ -1,0 +1,408 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one file that measures a machine: what is in it, how it ends, what it puts back, and that
+nothing that names the machine leaves it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gpu import build, capture, changing, main, nvml_sources, report, scrub, steps
+from tests.lab import recorded
+
+SEEN = {name: node for name, node in recorded.nodes().items() if node.seen}
+NODE = next(iter(SEEN.values()))
+# Another account's packages, and the environment, are not there.
+BARE = [sys.executable, "-I", "-S", "-B"]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("gpu") / "gpufleet-gpu.pyz"
+    build.write(file)
+    return file
+
+
+def run(command: Sequence[object], request: object = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(word) for word in command],
+        input=json.dumps(request or {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_the_same_checkout_makes_the_same_bytes(program: Path, tmp_path: Path) -> None:
+    build.write(tmp_path / "again.pyz")
+    assert (tmp_path / "again.pyz").read_bytes() == program.read_bytes()
+
+
+def test_it_needs_the_standard_library_alone(program: Path, tmp_path: Path) -> None:
+    request = {"answer": {"schema": 1, **NODE.seen}, "ctk": ""}
+    done = run([*BARE, program, "--step", "specs"], request)
+    made = json.loads(done.stdout)["specs"]
+    assert {kind: len(one["spec"]["devices"]) for kind, one in made.items()} == {
+        "full": 3,
+        "hookless": 3,
+        "devices": 3,
+        "by-model": 2,
+        "management": 3,
+        "imex-channels": 0,
+        "nvswitches": 0,
+    }
+
+
+def test_a_look_runs_from_the_file(program: Path) -> None:
+    done = run([*BARE, program, "--step", "look"], {"of": "driver"})
+    answer = json.loads(done.stdout)["answer"]
+    assert answer["schema"] == 1
+    assert "file:/proc/driver/nvidia/version" in answer["answers"]
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "code"),
+    [
+        ("[]", 2, "other-schema"),
+        ('{"schema": 2', 2, "truncated"),
+        ('{"schema": 2, "nodes": {}}', 2, "no-node"),
+        (None, 2, "no-file"),
+    ],
+)
+def test_a_bad_capture_ends_the_program(
+    program: Path, tmp_path: Path, text: str | None, status: int, code: str
+) -> None:
+    file = tmp_path / "capture.json"
+    if text is not None:
+        file.write_text(text)
+    done = run([*BARE, program, "--check", file])
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.startswith(f"gpufleet-gpu: {code}: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("file", sorted(recorded.CAPTURES.glob("*.json")), ids=lambda f: f.stem)
+def test_a_good_capture_is_read(program: Path, file: Path) -> None:
+    assert run([*BARE, program, "--check", file]).returncode == 0
+
+
+# ---------------------------------------------------------------- machines that are not measured
+
+
+@pytest.mark.parametrize(
+    ("uid", "driver", "code"), [(1000, True, "not-root"), (0, False, "no-driver")]
+)
+def test_a_machine_that_cannot_be_measured(
+    uid: int, driver: bool, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(main, "DRIVER", str(tmp_path if driver else tmp_path / "none"))
+    with pytest.raises(main.Ended) as caught:
+        main.check_machine()
+    assert caught.value.code == code
+    assert report.STATUSES[code] > 1
+    assert not list(tmp_path.iterdir())
+
+
+def measured(given: Namespace | None = None) -> main.Measurement:
+    return main.Measurement(given or Namespace(nvidia_ctk="", change=False), "gpufleet.nvidia 1")
+
+
+def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+    """Let steps be those of a program that does this."""
+    file = tmp_path / "program.py"
+    file.write_text(text)
+    monkeypatch.setattr(main, "PROGRAM", str(file))
+    monkeypatch.setattr(main, "LIMITS", dict.fromkeys(main.LIMITS, 0.3))
+
+
+HANGS = "import signal, sys\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nsignal.pause()\n"
+
+
+def test_a_driver_that_hangs_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    play(monkeypatch, tmp_path, HANGS)
+    one = measured()
+    assert one.step("NVML", "own") is None
+    play(monkeypatch, tmp_path, "print('{}')\n")
+    assert one.step("NVML, more", "more") is None
+    assert [(c["name"], c["result"], c["code"]) for c in one.report.checks] == [
+        ("NVML", "failed", "timeout"),
+        ("NVML, more", "skipped", ""),
+    ]
+    assert report.STATUSES[one.report.get_outcome()] == 5
+
+
+FAILS = {
+    "no JSON": ("print('x')\n", "failed"),
+    "an error": ("raise SystemExit('lost')\n", "failed"),
+    "a crash": ("import os\nos.kill(os.getpid(), 11)\n", "failed"),
+}
+
+
+@pytest.mark.parametrize("name", FAILS)
+def test_a_step_that_fails(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, code = FAILS[name]
+    play(monkeypatch, tmp_path, text)
+    monkeypatch.setattr(main, "LIMITS", dict.fromkeys(main.LIMITS, 30))
+    one = measured()
+    assert one.step("NVML", "own") is None
+    assert [(c["result"], c["code"]) for c in one.report.checks] == [("failed", code)]
+    assert one.report.checks[0]["sentence"].count("\n") == 0
+
+
+# ---------------------------------------------------------------- sources of NVML
+
+OWN = {
+    "driver": "580.159.04",
+    "gpus": [
+        {"index": 0, "minor": 0, "uuid": "GPU-1", "bus": "0000:00:06.0", "name": "H", "mig": True,
+         "migs": ["MIG-1"], "places": [[1, 0]]},
+    ],
+}  # fmt: skip
+TABLE = "0, GPU-1, 00000000:00:06.0, H, 580.159.04, Enabled\n"
+LISTED = "GPU 0: H (UUID: GPU-1)\n  MIG 1g.10gb     Device  0: (UUID: MIG-1)\n"
+SOURCES = {
+    "the same": (TABLE, LISTED, []),
+    "another driver": (TABLE.replace("580", "570"), LISTED, ["driver"]),
+    "another bus": (TABLE.replace(":06.", ":07."), LISTED, ["gpu0.bus"]),
+    "MIG off": (TABLE.replace("Enabled", "Disabled"), LISTED, ["gpu0.mig"]),
+    "MIG devices": (TABLE, LISTED.replace("MIG-1", "MIG-2"), ["gpu0.migs"]),
+    "no GPU": ("", "", ["driver", "count"]),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_sources_are_compared(name: str) -> None:
+    table, listed, differs = SOURCES[name]
+    found = nvml_sources.compare(OWN, nvml_sources.read_smi(table, listed))
+    assert [field for field, _one, _other in found] == differs
+
+
+# ---------------------------------------------------------------- scrubbing
+
+SECRETS = {
+    "serial": ["1322021012345", "PF3XW9AB"],
+    "PDI": ["1311768467294899695", "1234567890abcdef"],
+    "UUID": ["GPU-11111111-2222-3333-4444-555555555555"],
+    "MAC": ["02:fc:00:00:00:05"],
+    "address": ["198.51.100.7", "2001:db8:0:1::7"],
+    "host name": ["gpu-node-17.example.org", "gpu-node-17"],
+    "machine id": ["0123456789abcdef0123456789abcdef"],
+}
+TOLD = [(kind, form % text) for kind, texts in SECRETS.items() for text in texts
+        for form in ("%s", "of %s.", '{"a": "%s"}', "/dev/%s/b")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "text"), TOLD)
+def test_nothing_that_names_the_machine_is_written(kind: str, text: str, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scrub, "list_names", lambda: SECRETS["host name"])
+        path = main.write(str(tmp_path), "report.json", {"found": [text], f"a:{text}": 1}, SECRETS)
+    written = Path(path).read_text()
+    assert scrub.find_left(written, SECRETS) == []
+    assert scrub.find_left(text, SECRETS) == [kind]
+
+
+def test_what_cannot_be_scrubbed_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(main.Ended) as caught:
+        main.write(str(tmp_path), "report.json", {"1322021012345": 1}, SECRETS)
+    assert (caught.value.code, list(tmp_path.iterdir())) == ("not-scrubbed", [])
+    assert "1322021012345" not in caught.value.sentence
+
+
+def test_what_tells_nothing_is_no_secret() -> None:
+    assert scrub.drop_empty(["", "0", "None", "Default string", "N/A", "0000000", "PF3XW9AB"]) == [
+        "PF3XW9AB"
+    ]
+
+
+# ---------------------------------------------------------------- captures and reports
+
+
+def test_a_measurement_becomes_a_capture_that_is_read() -> None:
+    gpu = NODE.inventory.gpus[0]
+    more = {"pci_id": gpu.pci_id, "mib": gpu.mib, "addressing": 1,
+            "fabric": {"state": 3, "status": 0, "clique": 2, "health": 8, "cluster": True}}  # fmt: skip
+    own = nvml_sources.normalise(NODE.seen["answers"]["probe:nvml"]["value"])
+    found = {"own": own, "more": {"cuda": 13000, "gpus": [more], "refused": {}}, "specs": {}}
+    document = capture.build(found, NODE.seen, "make gpu of gpufleet.nvidia 1")
+    ((name, record),) = capture.read(capture.render(document))["nodes"].items()
+    made = recorded.read_node(name, record).inventory
+    assert (made.version, made.open, made.cuda) == ("580.159.04", True, 13000)
+    assert (made.gpus[0].bus, made.gpus[0].name) == (gpu.bus, gpu.name)
+    assert made.gpus[0].addressing == 1
+    assert made.gpus[0].fabric is not None
+    assert (made.gpus[0].fabric.state, made.gpus[0].fabric.health) == (3, 8)
+
+
+@pytest.mark.parametrize("lacks", ["own", "more", "seen"])
+def test_a_measurement_that_failed_makes_no_capture(lacks: str) -> None:
+    own = nvml_sources.normalise(NODE.seen["answers"]["probe:nvml"]["value"])
+    found = {"own": own, "more": {"gpus": [{}]}}
+    found.pop(lacks, None)
+    with pytest.raises(capture.BadCapture) as caught:
+        capture.build(found, {} if lacks == "seen" else NODE.seen, "make gpu of a 1")
+    assert caught.value.code == "no-capture"
+
+
+OUTCOMES = [
+    ([("same", "")], 0),
+    ([("same", ""), ("skipped", "")], 0),
+    ([("differs", ""), ("same", "")], 1),
+    ([("differs", ""), ("failed", "nvml")], 6),
+    ([("failed", "timeout"), ("differs", "")], 5),
+    ([("failed", "timeout"), ("failed", "not-put-back")], 8),
+    ([("failed", "interrupted")], 9),
+]
+
+
+@pytest.mark.parametrize(("checks", "status"), OUTCOMES)
+def test_the_exit_status_is_that_of_the_worst(checks: list[tuple[str, str]], status: int) -> None:
+    one = report.Report("gpufleet.nvidia 1")
+    for result, code in checks:
+        one.add("a", result, "A.", 0, code)
+    assert report.STATUSES[one.get_outcome()] == status
+    assert report.check_shape(one.build({}, {})) == []
+    assert one.render({"driver": "1"}).count("\n") == len(checks) + 2
+
+
+def test_a_report_of_another_form_is_told() -> None:
+    assert report.check_shape({"schema": "1", "checks": [{}]})
+
+
+# ---------------------------------------------------------------- --change
+
+MODES = {"compute mode": "Default", "time slice": "Default"}
+SETTERS = {"-c": "compute mode", "--set-timeslice": "time slice"}
+SLICES = ("Default", "Short", "Medium", "Long")
+
+
+class Machine:
+    """A GPU's modes and the daemon of MPS, behind the commands that change them.
+
+    fails: the command, counted from 0, that ends with an error or raises.
+    """
+
+    def __init__(self, fails: int = -1, error: BaseException | None = None) -> None:
+        self.modes, self.daemon = dict(MODES), False
+        self.asked, self.fails, self.error = 0, fails, error
+
+    def run(
+        self, argv: list[str], _seconds: float, stdin: bytes = b"", environment: Any = None
+    ) -> tuple[int, str, str]:
+        self.asked += 1
+        if self.asked - 1 == self.fails:
+            if self.error:
+                self.act(argv, stdin)  # it was done, and its end is not known
+                raise self.error
+            return 1, "", "lost\n"
+        return 0, self.act(argv, stdin), ""
+
+    def act(self, argv: list[str], stdin: bytes) -> str:
+        if argv[0] == changing.CONTROL:
+            self.daemon = stdin != b"quit\n"
+            return "100.0\n"
+        for word, mode in SETTERS.items():
+            if word in argv:
+                value = argv[argv.index(word) + 1]
+                self.modes[mode] = SLICES[int(value)] if value.isdigit() else value.title()
+                return ""
+        if argv == changing.IN_USE:
+            return ""
+        if "compute-policy" in argv:
+            return f"|   0     Timeslice        {self.modes['time slice']}   |\n"
+        return self.modes["compute mode"] + "\n"
+
+
+def change(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> main.Measurement:
+    monkeypatch.setattr(steps, "run", machine.run)
+    one = measured(Namespace(nvidia_ctk="", change=True))
+    one.found["own"] = OWN
+    try:
+        one.change()
+    except main.Interrupted:
+        one.report.add("measurement", report.FAILED, "A.", 0, "interrupted")
+    return one
+
+
+def test_every_change_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    one = change(machine, monkeypatch)
+    assert [c["result"] for c in one.report.checks] == ["same"] * 4
+    assert (machine.modes, machine.daemon) == (MODES, False)
+
+
+LAST = 9  # commands of a whole change, before anything is put back
+ERRORS = {
+    "fails": None,
+    "hangs": steps.Failed("timeout", "It hangs."),
+    "is ended": main.Interrupted("A signal"),
+}
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("at", range(LAST))
+def test_whatever_happens_is_put_back(at: int, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(at, ERRORS[error])
+    one = change(machine, monkeypatch)
+    assert (machine.modes, machine.daemon) == (MODES, False)
+    assert report.STATUSES[one.report.get_outcome()] > 1
+
+
+def test_what_cannot_be_put_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(LAST)
+    one = change(machine, monkeypatch)
+    assert one.report.get_outcome() == "not-put-back"
+
+
+def test_gpus_in_use_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    monkeypatch.setattr(machine, "act", lambda _argv, _stdin: "4711\n")
+    one = change(machine, monkeypatch)
+    assert [(c["name"], c["code"]) for c in one.report.checks] == [("changes", "in-use"), ("put back", "")]  # fmt: skip
+    assert machine.asked == 1
+
+
+# ---------------------------------------------------------------- in a container of a spec
+
+INSIDE: dict[str, Any] = {
+    "nodes": [["/dev/nvidia0", ""], ["/dev/nvidiactl", ""]],
+    "before": ["/dev/nvidia0", "/dev/nvidiactl"],
+    "after": ["/dev/nvidia0", "/dev/nvidiactl"],
+    "others": [["/dev/nvidia1", "EPERM"]],
+    "rules": "",
+    "nvml": {"gpus": [{}], "errors": []},
+    "cuda": {"code": 0, "count": 1},
+}
+WRONG = {
+    "nothing": ({}, "full", 0),
+    "a node that stays shut": ({"nodes": [["/dev/nvidia0", "EPERM"]]}, "full", 1),
+    "a node too many": ({"before": ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl"]}, "full", 1),
+    "another node that opens": ({"others": [["/dev/nvidia1", ""]]}, "full", 1),
+    "the same without rules": ({"others": [["/dev/nvidia1", ""]], "rules": "no"}, "full", 0),
+    "no GPU for NVML": ({"nvml": {"gpus": [], "errors": []}}, "full", 1),
+    "no libcuda": ({"cuda": {"error": "gone"}}, "full", 1),
+    "cuInit fails": ({"cuda": {"code": 100, "count": -1}}, "full", 1),
+    "no library, by the spec": ({"cuda": {"error": "gone"}}, "devices", 0),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_inside_is_told(name: str) -> None:
+    more, kind, count = WRONG[name]
+    mine = ["/dev/nvidia0", "/dev/nvidiactl"]
+    assert len(list(main.judge_inside({**INSIDE, **more}, mine, 1, kind))) == count
