@@ -25,6 +25,7 @@ import answer_tables
 import cdi_tables
 import comparison_tables
 import drain_tables
+import gpu_tables
 import image_tables
 import known_bad_tables
 import message_tables
@@ -61,6 +62,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "managers": support_tables.build_manager_table,
     "package-managers": support_tables.build_package_manager_table,
     "owners-settings": support_tables.build_owners_settings_table,
+    "gpus": gpu_tables.build_gpu_table,
     "images": adoption_tables.images,
     "by-hand": adoption_tables.by_hand,
     "docker-before": adoption_tables.of_docker,

@@ -74,6 +74,35 @@ def test_a_look_runs_from_the_file(program: Path) -> None:
     assert "file:/proc/driver/nvidia/version" in answer["answers"]
 
 
+# What the planner's part is: all else runs on the look's Python.
+OF_PLANNER = ("build", "changing", "spec_facts", "specs")
+READ = "import sys; compile(open(sys.argv[1], encoding='utf-8').read(), sys.argv[1], 'exec')"
+
+
+def find_python(release: str) -> str:
+    """Return an interpreter of a release. Skip the test if none is at hand."""
+    finder = Path(__file__).resolve().parents[1] / "tools" / "find-python"
+    found = run([finder, release]).stdout.strip()
+    if not found:
+        pytest.skip(f"no Python {release} is at hand")
+    return found
+
+
+def test_the_look_runs_on_python_3_6(program: Path) -> None:
+    python = find_python("3.6")
+    done = run([python, "-I", "-S", "-B", program, "--step", "look"], {"of": "driver"})
+    assert json.loads(done.stdout)["answer"]["host"]["python"][:2] == [3, 6]
+    files = [f for f in Path(main.__file__).parent.glob("*.py") if f.stem not in OF_PLANNER]
+    assert [f.name for f in files if run([python, "-c", READ, f]).returncode] == []
+
+
+def test_specs_are_made_on_python_3_10(program: Path) -> None:
+    python = find_python("3.10")
+    request = {"answer": {"schema": 1, **NODE.seen}, "ctk": ""}
+    done = run([python, "-I", "-S", "-B", program, "--step", "specs"], request)
+    assert json.loads(done.stdout)["driver"] == NODE.inventory.version
+
+
 @pytest.mark.parametrize(
     ("text", "status", "code"),
     [
