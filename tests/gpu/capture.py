@@ -66,7 +66,10 @@ def build(found, seen, source):
     """
     own, more, specs = (found.get(name) or {} for name in ("own", "more", "specs"))
     if not own.get("gpus") or not more.get("gpus") or not seen:
-        raise BadCapture("no-capture", "The steps that a capture is made of failed.")
+        raise BadCapture(
+            "no-capture",
+            "A capture is made of NVML's answers and of the specs, and one of them is missing.",
+        )
     host, answers = dict(seen["host"], **TIMES), drop_times(seen["answers"])
     gpus = [build_gpu(*pair) for pair in zip(own["gpus"], more["gpus"])]
     record = {

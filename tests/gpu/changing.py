@@ -26,6 +26,7 @@ from tests.gpu import steps
 OTHERS = {resource.MODE: ("EXCLUSIVE_PROCESS", "DEFAULT"), resource.SLICE: ("long", "short")}
 IN_USE = ["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"]
 CONTROL = "nvidia-cuda-mps-control"
+SHORT = 3  # seconds for a command after one that hung
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -36,10 +37,11 @@ class Change:
     run: Run
     undo: list[tuple[list[str], str]] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    seconds: int = modes.SECONDS
 
     def ask(self, argv: Sequence[str], text: str = "") -> str:
         """Return what a command prints. Raise steps.Failed if it fails."""
-        status, out, errors = self.run(list(argv), modes.SECONDS, text.encode(), self.environment)
+        status, out, errors = self.run(list(argv), self.seconds, text.encode(), self.environment)
         if status not in modes.GOOD:
             last = ((out + errors).strip().splitlines() or ["it says nothing"])[-1]
             raise steps.Failed("failed", f"{' '.join(argv)} ended with {status}: {last}")
@@ -85,6 +87,8 @@ class Change:
             try:
                 self.ask(argv, text)
             except steps.Failed as exc:
+                # the others are tried all the same, in the time of the whole
+                self.seconds = SHORT if exc.code == "timeout" else self.seconds
                 yield exc.sentence
 
 

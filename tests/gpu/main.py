@@ -204,6 +204,12 @@ class Measurement(object):
             self.took,
         )
 
+    def list_gpus(self):
+        return (self.found.get("own") or {}).get("gpus") or []
+
+    def count_gpus(self):
+        return len(self.list_gpus())
+
     # ------------------------------------------------------------ specs
 
     def judge_specs(self, made, ctk):
@@ -261,7 +267,7 @@ class Measurement(object):
         if not inside:
             return
         self.found["isolated"]["%s=%s" % (kind, device)] = inside
-        wrong = list(judge_inside(inside, mine, len(self.found["own"]["gpus"]), kind))
+        wrong = list(judge_inside(inside, mine, self.count_gpus(), kind))
         if not gone:
             wrong.append("the control group %s is left" % request["group"])
         told = "; ".join(wrong) + "." if wrong else describe_inside(inside, kind)
@@ -282,7 +288,7 @@ class Measurement(object):
             if change.ask(changing.IN_USE).strip():
                 self.report.add("changes", report.SKIPPED, "Programs use the GPUs.", 0, "in-use")
                 return
-            gpus = [gpu["uuid"] for gpu in self.found["own"]["gpus"]]
+            gpus = [gpu["uuid"] for gpu in self.list_gpus()]
             for name, make in changing.list_changes(change, gpus, folder):
                 self.try_change(name, make)
         except steps.Failed as exc:
@@ -481,6 +487,9 @@ def measure(given):
         measured.run()
     except Interrupted as exc:
         measured.report.add("measurement", report.FAILED, "%s." % exc, 0, "interrupted")
+    except Exception as exc:  # what was found until then is worth a report
+        told = "This program failed: %s: %s." % (type(exc).__name__, exc)
+        measured.report.add("measurement", report.FAILED, told, 0, "fault")
     with Deaf():
         machine = describe_machine(measured.found)
         written = []

@@ -193,6 +193,36 @@ def test_a_step_that_fails(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert one.report.checks[0]["sentence"].count("\n") == 0
 
 
+def test_a_fault_of_the_program_leaves_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_self: object) -> None:
+        raise KeyError("own")
+
+    monkeypatch.setattr(main.Measurement, "run", fail)
+    monkeypatch.setattr(main, "check_machine", lambda: None)
+    monkeypatch.setattr(main, "get_tool", lambda: "gpufleet.nvidia 1")
+    play(monkeypatch, tmp_path, "print('{}')\n")
+    monkeypatch.setattr(main, "LIMITS", dict.fromkeys(main.LIMITS, 30))
+    monkeypatch.setattr(main.signal, "signal", lambda _number, _handler: None)
+    out = tmp_path / "out"
+    assert main.measure(Namespace(output=str(out), nvidia_ctk="", change=False)) == "failed"
+    written = json.loads((out / "report.json").read_text())
+    assert [c["code"] for c in written["checks"]] == ["fault", "no-capture"]
+    assert report.check_shape(written) == []
+
+
+def test_without_an_answer_of_nvml_containers_are_entered_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(monkeypatch, tmp_path, f"print({json.dumps(json.dumps(INSIDE))})\n")
+    monkeypatch.setattr(main, "LIMITS", dict.fromkeys(main.LIMITS, 30))
+    one = measured()
+    document = {"devices": [{"name": "all", "containerEdits": {}}]}
+    one.enter_each({"answers": {}, "specs": {kind: {"spec": document} for kind, _d in main.INSIDE}})
+    assert [c["result"] for c in one.report.checks] == ["differs"] * 4
+
+
 # ---------------------------------------------------------------- sources of NVML
 
 OWN = {

@@ -22,6 +22,10 @@ LINES = [
     ("NVRM: GPU at PCI:0000:41:00: GPU-1ab0b0e7", None),
     ("audit: comm=\"NVRM: Xid (PCI:0000:41:00): 79\"", None),
     ("NVRM: Xid (PCI:0000:41:00): soon", None),
+    # what a healthy H100 with driver 580.159.04 logs at its boot
+    ("NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (a@b)  ", None),
+    ("NVRM: gpuClearFbhubPoisonIntrForBug2924523_GA100: FBHUB Interrupt detected. Clearing it.", None),
+    ("NVRM: Persistence mode is deprecated and will be removed in a future release. Please use nvidia-persistenced instead.", None),
 ]  # fmt: skip
 
 
