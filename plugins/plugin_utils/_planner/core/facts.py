@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Generic, TypeVar
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
@@ -51,6 +51,22 @@ class Lookup(Generic[K, T]):
         if key not in self._known:
             self._known[key] = self.read(key)
         return self._known[key]
+
+
+@dc.dataclass(frozen=True)
+class Asked:
+    """The questions that a look has answered, by their IDs."""
+
+    ids: Container[str]
+
+    def has(self, question: Question) -> bool:
+        return question["id"] in self.ids
+
+    def require(self, questions: Iterable[Question]) -> None:
+        """Raise NeedMore with those of the questions that have no answer."""
+        missing = [question for question in questions if not self.has(question)]
+        if missing:
+            raise NeedMore(missing)
 
 
 def require_together(reads: Iterable[Callable[[], object]]) -> None:

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     QueryFailed,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Asked
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     Keep,
 )
@@ -276,6 +277,10 @@ class Observation:
         for qid, a in self._list_kind(kind):
             if "error" in a and (not name or name in qid.partition(":")[2].split(",")):
                 raise build_query_failure(qid, a["error"])
+
+    def get_asked(self) -> Asked:
+        """Return the questions that have an answer."""
+        return Asked(self.answers)
 
     def was_asked(self, question: queries.Question) -> bool:
         """Tell whether a question has an answer."""

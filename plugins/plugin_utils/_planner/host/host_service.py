@@ -13,14 +13,17 @@ of multi-user.target wants the unit: unlike a link, it is a plain file that can 
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     queries,
     transaction,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Asked,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
     Policy,
@@ -153,12 +156,12 @@ def list_service_questions(name: str, units: tuple[str, ...]) -> list[queries.Qu
 class ServiceFacts:
     """What a host has of services of this collection: their files by path, and their units by name.
 
-    asked: tells whether a question was answered.
+    asked: the questions that the look has answered.
     """
 
     files: Lookup[str, ObservedFile]
     units: Lookup[str, Mapping[str, str]]
-    asked: Callable[[queries.Question], bool]
+    asked: Asked
     earlier: earlier_runs.EarlierRuns
 
     def is_active(self, unit: str) -> bool:
@@ -171,7 +174,7 @@ def read_service_facts(obs: Observation) -> ServiceFacts:
         lambda: ServiceFacts(
             Lookup(obs.get_file),
             Lookup(obs.get_unit),
-            obs.was_asked,
+            obs.get_asked(),
             earlier_runs.read_earlier_runs(obs),
         ),
     )
@@ -219,7 +222,7 @@ def plan_service_removal(
     on until the next boot.
     """
     wanted = list_service_questions(name, units)
-    if not all(facts.asked(q) for q in wanted if q["kind"] == "file"):
+    if not all(facts.asked.has(q) for q in wanted if q["kind"] == "file"):
         raise NeedMore(wanted)  # in one more look, not in one for each
     files = [facts.files.get(path) for path in list_service_paths(name, units)]
     back = merge_plans(

@@ -15,15 +15,15 @@ from __future__ import annotations
 import dataclasses as dc
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Asked,
     Fact,
     Lookup,
 )
@@ -97,19 +97,19 @@ def list_generator_questions() -> list[queries.Question]:
 @dc.dataclass(frozen=True)
 class GeneratorFacts:
     """What a host has of units that generate CDI specs: the files of units and their links, and the
-    content of a unit by its path. asked: tells whether a question was answered.
+    content of a unit by its path. asked: the questions that the look has answered.
     """
 
     units: Fact[tuple[Mapping[str, Any], ...]]
     files: Lookup[str, ObservedFile]
-    asked: Callable[[queries.Question], bool]
+    asked: Asked
 
 
 def read_generator_facts(obs: Observation) -> GeneratorFacts:
     return GeneratorFacts(
         Fact(lambda: tuple(obs.get_answer(UNITS).get("files") or ())),
         Lookup(obs.get_file),
-        obs.was_asked,
+        obs.get_asked(),
     )
 
 
@@ -128,8 +128,7 @@ def advise_on_other_generators(facts: GeneratorFacts, but: str) -> tuple[str, ..
         )
     enabled = [path for name, path in files.items() if name in wanted and path]
     asked = [queries.ask_for_file(path, GENERATES, max=LONGEST) for path in enabled]
-    if unasked := [question for question in asked if not facts.asked(question)]:
-        raise NeedMore(unasked)
+    facts.asked.require(asked)
     # This is advice: a file that cannot be read stops no plan.
     return tuple(
         _describe_generator(path)

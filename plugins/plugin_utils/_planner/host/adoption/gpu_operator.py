@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses as dc
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
@@ -25,10 +25,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     queries,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     Refusal,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Asked,
     Fact,
     Lookup,
 )
@@ -134,19 +134,19 @@ def list_operator_handlers(instance: Instance) -> dict[str, str]:
 class OperatorFacts:
     """What a host shows of the toolkit of a GPU Operator, and of the kubelet that would start it.
 
-    asked: tells whether a question was answered. is_there: whether there is anything at a path.
+    asked: the questions that the look has answered. is_there: whether there is anything at a path.
     processes: all of root's, verified or not. expects_kubelet: there is a kubelet, running or
-    installed. units: the properties of a unit by its name. was_unit_asked: tells whether any look
-    asked for a unit. active_seconds: for how long a unit has been active. kept_pods: the answer
+    installed. units: the properties of a unit by its name. asked_units: whether any look asked
+    for a unit. active_seconds: for how long a unit has been active. kept_pods: the answer
     about the kubelet's files of its pods, or the error, by the kubelet's directory.
     """
 
-    asked: Callable[[queries.Question], bool]
+    asked: Asked
     is_there: Lookup[str, bool]
     processes: Fact[tuple[Mapping[str, Any], ...]]
     expects_kubelet: Fact[bool]
     units: Lookup[str, Mapping[str, str]]
-    was_unit_asked: Callable[[str], bool]
+    asked_units: Lookup[str, bool]
     active_seconds: Lookup[str, float | None]
     kept_pods: Lookup[str, Mapping[str, Any]]
     kubelet: cgroup_driver.KubeletFacts
@@ -160,12 +160,12 @@ def read_operator_facts(policy: Policy, obs: Observation) -> OperatorFacts:
 
 def _read_operator_facts(policy: Policy, obs: Observation) -> OperatorFacts:
     return OperatorFacts(
-        obs.was_asked,
+        obs.get_asked(),
         Lookup(obs.is_there),
         Fact(lambda: (*obs.processes(), *obs.list_unverified())),
         Fact(lambda: kubelet.find_kubelet(policy, obs).expected),
         Lookup(obs.get_unit),
-        obs.was_unit_asked,
+        Lookup(obs.was_unit_asked),
         Lookup(obs.get_active_seconds),
         Lookup(lambda root: obs.get_answer_or_error(_ask_for_pods_below(root))),
         cgroup_driver.read_kubelet_facts(obs),
@@ -186,9 +186,7 @@ def judge_operator_state(
     files: configurations that it wrote.
     """
     found = tuple(instances)
-    unseen = [question for question in list_questions(policy) if not facts.asked(question)]
-    if unseen:
-        raise NeedMore(unseen)
+    facts.asked.require(list_questions(policy))
     programs = dict.fromkeys(
         program for i in found for program in list_operator_handlers(i).values()
     )
@@ -197,11 +195,7 @@ def judge_operator_state(
         return State("absent")
     if policy.root != "/":
         return State("dead", messages.NO_ENGINE_RUNS.fill(), traces)
-    lacking = [
-        question for question in _list_evidence_questions(facts, found) if not facts.asked(question)
-    ]
-    if lacking:
-        raise NeedMore(lacking)
+    facts.asked.require(_list_evidence_questions(facts, found))
     alive = _sign_of_life(facts, found)
     if alive:
         return State("live", alive, traces)
@@ -228,10 +222,10 @@ def _list_evidence_questions(
     """List the questions that the proof needs beyond a normal look."""
     pods = [sandboxes.ask_for_sandboxes(i) for i in instances if sandboxes.serves(i)]
     first = [*KUBELET_QUESTIONS, queries.ask_for_processes(PROCESSES), *pods]
-    if not all(facts.asked(q) for q in KUBELET_QUESTIONS):
+    if not all(facts.asked.has(q) for q in KUBELET_QUESTIONS):
         return first
     unit = _get_kubelet_unit(facts)
-    units = [] if facts.was_unit_asked(unit) else [queries.ask_for_units([unit])]
+    units = [] if facts.asked_units.get(unit) else [queries.ask_for_units([unit])]
     return [*first, _ask_for_pods_below(_get_kubelet_root(facts)), *units]
 
 
@@ -262,9 +256,9 @@ def _sign_of_life(facts: OperatorFacts, instances: tuple[Instance, ...]) -> str:
     if running:
         return messages.PROCESS_RUNS.fill(program=processes.get_program_name(running[0]))
     for instance in instances:
-        if sandboxes.serves(instance) and (facts.sandboxes.ask(instance).get("named") or {}).get(
-            sandboxes.OPERATOR
-        ):
+        if sandboxes.serves(instance) and (
+            facts.sandboxes.get_answer(instance).get("named") or {}
+        ).get(sandboxes.OPERATOR):
             return messages.POD_RUNS.fill(engine=instance.engine, name=sandboxes.OPERATOR)
     kept = facts.kept_pods.get(_get_kubelet_root(facts)).get("files") or ()
     if any(posixpath.basename(str(entry["path"])) == CONTAINER for entry in kept):
@@ -305,7 +299,7 @@ def _explain_kubelet_doubt(facts: OperatorFacts) -> str:
 def _explain_pod_doubt(facts: OperatorFacts, instances: tuple[Instance, ...]) -> str:
     """Return the reason why the pods of this host are unknown. '' for none."""
     asked = [i for i in instances if sandboxes.serves(i)]
-    silent = next((i.engine for i in asked if "error" in facts.sandboxes.ask(i)), "")
+    silent = next((i.engine for i in asked if "error" in facts.sandboxes.get_answer(i)), "")
     if silent:
         return messages.PODS_UNLISTED.fill(engine=silent)
     if not asked:

@@ -11,15 +11,15 @@ that was built on another host.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Asked,
     Fact,
     Lookup,
 )
@@ -76,12 +76,12 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 class ProgramFacts:
     """What a host has of the programs behind handlers.
 
-    located: paths at which a search for programs has found one. asked: tells whether a question was
-    answered. is_there: whether there is anything at a path.
+    located: paths at which a search for programs has found one. asked: the questions that the look
+    has answered. is_there: whether there is anything at a path.
     """
 
     located: Fact[frozenset[str]]
-    asked: Callable[[queries.Question], bool]
+    asked: Asked
     is_there: Lookup[str, bool]
     packages: base_package.PackageFacts
     earlier: earlier_runs.EarlierRuns
@@ -92,7 +92,7 @@ def read_program_facts(obs: Observation) -> ProgramFacts:
         "programs of handlers",
         lambda: ProgramFacts(
             Fact(obs.list_located),
-            obs.was_asked,
+            obs.get_asked(),
             Lookup(obs.is_there),
             base_package.read_package_facts(obs),
             earlier_runs.read_earlier_runs(obs),
@@ -114,16 +114,10 @@ def find_missing_programs(
     ]
     located = facts.located.value
     named = [it for it in found if it.program.startswith("/") and it.program not in located]
-    unseen = [
-        q
-        for q in (
-            queries.ask_for_file(path, content=False)
-            for path in dict.fromkeys(it.program for it in named)
-        )
-        if not facts.asked(q)
-    ]
-    if unseen:
-        raise NeedMore(unseen)
+    facts.asked.require(
+        queries.ask_for_file(path, content=False)
+        for path in dict.fromkeys(it.program for it in named)
+    )
     return tuple(it for it in named if not facts.is_there.get(it.program))
 
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import dataclasses as dc
 import posixpath
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
@@ -43,12 +44,12 @@ def list_nvidia_handlers(instance: Instance) -> tuple[str, ...]:
 
 def ask_for_sandboxes(instance: Instance) -> queries.Question:
     """Ask one question for all that adoption needs to know of an engine's pods."""
-    return queries.ask_for_sandbox_counts(
-        instance.socket,
-        list_nvidia_handlers(instance),
-        (OPERATOR,),
-        traits.get_traits(instance.engine).pod_note,
-    )
+    return _ask_for_pods(instance.engine, instance.socket, list_nvidia_handlers(instance))
+
+
+def _ask_for_pods(engine: str, socket: str, handlers: tuple[str, ...]) -> queries.Question:
+    note = traits.get_traits(engine).pod_note
+    return queries.ask_for_sandbox_counts(socket, handlers, (OPERATOR,), note)
 
 
 def serves(instance: Instance) -> bool:
@@ -65,16 +66,24 @@ def serves(instance: Instance) -> bool:
 class SandboxFacts:
     """What engines answer about their pods, an error included.
 
-    ask: returns the answer of an engine. It raises NeedMore if the engine was not asked.
+    answers: the answer of an engine, by the engine, its socket, its process and NVIDIA's handlers.
+    Reading it raises NeedMore if the engine was not asked.
     """
 
-    ask: Callable[[Instance], Mapping[str, Any]]
+    answers: Lookup[tuple[str, str, int, tuple[str, ...]], Mapping[str, Any]]
+
+    def get_answer(self, instance: Instance) -> Mapping[str, Any]:
+        """Return the answer of an instance, or the error."""
+        handlers = list_nvidia_handlers(instance)
+        return self.answers.get((instance.engine, instance.socket, instance.pid, handlers))
 
 
 def read_sandbox_facts(obs: Observation) -> SandboxFacts:
-    return SandboxFacts(
-        lambda instance: obs.get_socket_answer(ask_for_sandboxes(instance), instance.pid)
-    )
+    def read_answer(at: tuple[str, str, int, tuple[str, ...]]) -> Mapping[str, Any]:
+        engine, socket, pid, handlers = at
+        return obs.get_socket_answer(_ask_for_pods(engine, socket, handlers), pid)
+
+    return SandboxFacts(Lookup(read_answer))
 
 
 def count_pods_by_handler(
@@ -86,7 +95,7 @@ def count_pods_by_handler(
     """
     if not serves(instance):
         return {}
-    answer = facts.ask(instance)
+    answer = facts.get_answer(instance)
     if "error" in answer:
         raise build_query_failure(ask_for_sandboxes(instance)["id"], answer["error"])
     counts = dict(answer.get("handlers") or {})

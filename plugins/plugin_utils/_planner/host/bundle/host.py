@@ -20,7 +20,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     transaction,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
@@ -293,9 +292,7 @@ def ask_together(part: ArchivePart, where: repository.Family, facts: ArchiveFact
         *map(queries.ask_for_directory, part.folders),
         *repository.list_repository_questions((where,), part.url),
     ]
-    new = [question for question in asked if not facts.repository.asked(question)]
-    if new:
-        raise NeedMore(new)
+    facts.repository.asked.require(asked)
 
 
 def plan_archive_files(

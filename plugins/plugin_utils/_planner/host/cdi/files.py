@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses as dc
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Asked,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
     HostDecision,
@@ -130,11 +132,11 @@ def list_directory_questions(policy: Policy) -> list[queries.Question]:
 class SpecFileFacts:
     """What a host has in directories of CDI specs.
 
-    asked: tells whether a question was answered. directories: the files of a directory. places:
+    asked: the questions that the look has answered. directories: the files of a directory. places:
     what is known of a directory itself, or the error.
     """
 
-    asked: Callable[[queries.Question], bool]
+    asked: Asked
     directories: Lookup[str, tuple[ObservedFile, ...]]
     places: Lookup[str, Mapping[str, Any]]
     earlier: EarlierRuns
@@ -144,7 +146,7 @@ def read_spec_file_facts(obs: Observation) -> SpecFileFacts:
     return obs.compute_once(
         "CDI specs",
         lambda: SpecFileFacts(
-            obs.was_asked,
+            obs.get_asked(),
             Lookup(lambda directory: obs.list_glob_files(f"{directory}/*")),
             Lookup(lambda path: obs.get_answer_or_error(host_rules.ask_for_spec_path(path))),
             read_earlier_runs(obs),
@@ -154,10 +156,7 @@ def read_spec_file_facts(obs: Observation) -> SpecFileFacts:
 
 def look_into(policy: Policy, facts: SpecFileFacts) -> None:
     """Raise NeedMore for the directories that only an engine's own setting names."""
-    if more := [
-        question for question in list_directory_questions(policy) if not facts.asked(question)
-    ]:
-        raise NeedMore(more)
+    facts.asked.require(list_directory_questions(policy))
 
 
 def advise_on_spec_directories(
@@ -272,6 +271,5 @@ def list_former_files(policy: Policy, facts: SpecFileFacts) -> list[ObservedFile
     if not former or set(former) & set("*?[") or former in list_cdi_directories(policy):
         return []
     question = projection.ask_for_specs(former, (former,), roots.list_named_roots(policy))
-    if not facts.asked(question):
-        raise NeedMore([question])
+    facts.asked.require([question])
     return list(facts.directories.get(former))

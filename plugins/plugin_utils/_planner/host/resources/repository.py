@@ -22,10 +22,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     transaction,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Asked,
     Fact,
     Lookup,
 )
@@ -139,7 +139,7 @@ LIKE = {
 class RepositoryFacts:
     """What a host has of repositories, of their keys and of its own earlier ones.
 
-    asked: tells whether a question was answered. files: our files, by path. sources: the
+    asked: the questions that the look has answered. files: our files, by path. sources: the
     files by which package managers know NVIDIA's packages. apt_files, rpm_files: the sources of
     apt, and those of dnf and zypper by package manager. taken_over: the sources of apt that an
     earlier run took over. reach: the answer whether the host reaches an address, by the address.
@@ -150,7 +150,7 @@ class RepositoryFacts:
 
     release: Mapping[str, str]
     machine: str
-    asked: Callable[[queries.Question], bool]
+    asked: Asked
     files: Lookup[str, ObservedFile]
     sources: Fact[tuple[Mapping[str, Any], ...]]
     apt_files: Fact[tuple[ObservedFile, ...]]
@@ -178,7 +178,7 @@ def _read_repository_facts(obs: Observation) -> RepositoryFacts:
     return RepositoryFacts(
         obs.host.get("os_release") or {},
         str(obs.host.get("machine") or ""),
-        obs.was_asked,
+        obs.get_asked(),
         Lookup(obs.get_file),
         Fact(lambda: tuple(obs.get_answer(SOURCES).get("files") or ())),
         Fact(lambda: apt_sources.read_apt_files(obs)),
@@ -474,13 +474,8 @@ def plan_repository_files(
         key, expected, url = key or facts.nvidia_key.value, expected or FINGERPRINT, where.nvidia
     found = repository_key.compute_key_fingerprint(key)
     repository_key.require_expected(found, expected)
-    unknown = [
-        question
-        for question in list_repository_questions((where,), url)
-        if not facts.asked(question)
-    ]
-    if unknown:  # NVIDIA's own is not asked about in every look
-        raise NeedMore(unknown)
+    # NVIDIA's own is not asked about in every look
+    facts.asked.require(list_repository_questions((where,), url))
     if where.manager == "apt":
         others = apt_sources.plan_other_apt_sources(
             facts.apt_files.value, url, where.list_path, adopt

@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Asked,
     Fact,
     Lookup,
 )
@@ -157,15 +158,15 @@ def list_mps_files() -> list[queries.Question]:
 class MpsFacts:
     """What a host has of MPS daemons.
 
-    asked, was_unit_asked: tell whether a question was answered, or a unit was asked for. files: by
-    path. units: the properties of a unit. control: the control program is there. processes: the
+    asked: the questions that the look has answered. asked_units: whether any look asked for a unit.
+    files: by path. units: the properties of a unit. control: the control program is there. processes: the
     verified ones of the host; unverified: root's other ones; others: how many processes other users
     have, by name. memory: what nvidia-smi reports of GPUs' memory. holders: who has GPUs open, or
     the error.
     """
 
-    asked: Callable[[queries.Question], bool]
-    was_unit_asked: Callable[[str], bool]
+    asked: Asked
+    asked_units: Lookup[str, bool]
     files: Lookup[str, ObservedFile]
     units: Lookup[str, Mapping[str, str]]
     control: Fact[bool]
@@ -179,8 +180,8 @@ class MpsFacts:
 
 def read_mps_facts(obs: Observation) -> MpsFacts:
     return MpsFacts(
-        obs.was_asked,
-        obs.was_unit_asked,
+        obs.get_asked(),
+        Lookup(obs.was_unit_asked),
         Lookup(lambda path: obs.get_file(path, WHOLE if path == SETTINGS else None)),
         Lookup(obs.get_unit),
         Fact(lambda: bool((obs.get_answer(FOUND).get("found") or {}).get(CONTROL))),
@@ -218,7 +219,7 @@ def plan_mps(
     require_mps_program(facts)
     require_alone(facts)
     units = [name_mps_service(gpu) for gpu in daemons]
-    if not all(facts.was_unit_asked(unit) for unit in units):
+    if not all(facts.asked_units.get(unit) for unit in units):
         raise NeedMore([queries.ask_for_units(units)])
     require_loaded(facts, daemons)
     totals = (
@@ -371,7 +372,7 @@ def advise_on_mps_units(facts: MpsFacts) -> tuple[str, ...]:
     found = [
         unit
         for unit in OTHER_UNITS
-        if facts.was_unit_asked(unit) and facts.units.get(unit).get("UnitFileState") == "enabled"
+        if facts.asked_units.get(unit) and facts.units.get(unit).get("UnitFileState") == "enabled"
     ]
     return tuple(messages.OTHER_UNIT.fill(unit=unit) for unit in found)
 
@@ -508,8 +509,7 @@ def find_unrecorded_daemons(facts: MpsFacts) -> dict[str, Any]:
     """Return the daemons that run although their record was removed, by their control groups."""
     if not facts.files.get(f"{host_service.UNITS}/{TEMPLATE}").exists:
         return {}
-    if not facts.asked(DAEMONS):
-        raise NeedMore([DAEMONS])
+    facts.asked.require([DAEMONS])
     return {gpu: {} for gpu in own_daemons(facts)}
 
 
@@ -596,7 +596,7 @@ def plan_mps_removal(
     policy: Policy, facts: MpsFacts, minors: Callable[[], Mapping[str, int]], why: str
 ) -> Plan:
     """Plan the end of each daemon, once it has no clients, and the removal of the files."""
-    if not all(facts.asked(q) for q in list_mps_files() if q["kind"] == "file"):
+    if not all(facts.asked.has(q) for q in list_mps_files() if q["kind"] == "file"):
         raise NeedMore(list_mps_files())
     here = policy.root == "/"
     recorded = read_kept_limits(facts) if here else {}

@@ -207,8 +207,8 @@ def plan_sharing(
         return plan_absent(policy, facts, messages.OPTION_FOR_PLUGIN.fill())
     kept = map_original_modes(facts)
     slices = any(entry.interval for entry in entries) or any(what == SLICE for _gpu, what in kept)
-    if slices and not facts.mps.asked(modes.TIME_SLICES):
-        raise NeedMore([modes.TIME_SLICES])
+    if slices:
+        facts.mps.asked.require([modes.TIME_SLICES])
     gpus = facts.modes(driver.gpus, slices)
     resolved, advice = modes.resolve_mode_entries(entries, gpus)
     settings = [
@@ -548,7 +548,7 @@ def plan_absent(
     policy: Policy, facts: SharingFacts, why: str = messages.SHARING_WITHDRAWN.fill()
 ) -> Plan:
     """Plan to remove the files and set the modes back. A driver that is gone has forgotten them."""
-    if not all(facts.mps.asked(q) for q in list_sharing_files() if q["kind"] == "file"):
+    if not all(facts.mps.asked.has(q) for q in list_sharing_files() if q["kind"] == "file"):
         raise NeedMore(list_sharing_files())
     file = owned_file.plan_owned_file_restore(
         facts.service.earlier, facts.files.get(RULES), why=why, own=True
@@ -573,7 +573,7 @@ def plan_absent(
         modes.MODES,
         *([modes.TIME_SLICES] if any(what == SLICE for _gpu, what in kept) else []),
     ]
-    if not all(facts.mps.asked(q) for q in asked):
+    if not all(facts.mps.asked.has(q) for q in asked):
         raise NeedMore(asked)
     # A driver that does not answer has forgotten them. One whose answer is not understood may still
     # have them, and only our file knows the modes from before: that is a refusal

@@ -14,7 +14,7 @@ read.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     host_paths,
@@ -22,10 +22,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Asked,
     Fact,
     Lookup,
 )
@@ -105,19 +105,19 @@ def list_podman_questions() -> list[queries.Question]:
 class PodmanFacts:
     """What a host has of Podman's settings.
 
-    files: the files that are there, in the order in which Podman reads them. asked: tells whether a
-    question was answered. is_there: whether there is anything at a path.
+    files: the files that are there, in the order in which Podman reads them. asked: the questions
+    that the look has answered. is_there: whether there is anything at a path.
     """
 
     files: Fact[list[ObservedFile]]
-    asked: Callable[[queries.Question], bool]
+    asked: Asked
     is_there: Lookup[str, bool]
 
 
 def read_podman_facts(obs: Observation) -> PodmanFacts:
     return obs.compute_once(
         "Podman's settings",
-        lambda: PodmanFacts(Fact(lambda: _list_files(obs)), obs.was_asked, Lookup(obs.is_there)),
+        lambda: PodmanFacts(Fact(lambda: _list_files(obs)), obs.get_asked(), Lookup(obs.is_there)),
     )
 
 
@@ -217,9 +217,7 @@ def warn_of_podman_hook(facts: PodmanFacts) -> tuple[str, ...]:
     found = get_last_podman_setting(facts, HOOKS)
     names = host_paths.list_opened_directories(found.names) if found else ()
     paths = [f"{name}/{hook_files.NAME}" for name in names if name not in hook_files.USUAL]
-    wanted = [queries.ask_for_file(path, content=False) for path in paths]
-    if unasked := [question for question in wanted if not facts.asked(question)]:
-        raise NeedMore(unasked)
+    facts.asked.require(queries.ask_for_file(path, content=False) for path in paths)
     return tuple(
         messages.HOOK_BESIDE_CDI.fill(path=path, place=found.where)
         for path in paths
