@@ -66,8 +66,10 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
         "journal": entries,
         "history": [journal.describe_journal_entry(entry) for entry in entries],
     }
-    runs = work.report_work(policy, obs, plan.whole, kubelet=seen.kubelet.present)
-    sharing = gpu_users.report_gpu_users(policy, obs, seen.driver)
+    runs = work.report_work(
+        policy, work.read_work_facts(obs), plan.whole, kubelet=seen.kubelet.present
+    )
+    sharing = gpu_users.report_gpu_users(policy, facts.sharing, seen.driver)
     toolkit = gpu_operator.report_operator(policy, facts.foreign.operator, seen.instances)
     more = {
         **shown,

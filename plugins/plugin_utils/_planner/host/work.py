@@ -7,10 +7,13 @@ change would end.
 
 from __future__ import annotations
 
+import dataclasses as dc
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
     Policy,
@@ -53,13 +56,40 @@ def list_work_questions(policy: Policy) -> list[queries.Question]:
     return [queries.ask_for_units([SLURM_UNIT]), HOLDERS, CLUSTER] if policy.root == "/" else []
 
 
-def list_gpu_processes(obs: Observation) -> list[str]:
+@dc.dataclass(frozen=True)
+class WorkFacts:
+    """What a host shows of who gives it work.
+
+    slurm: the state of Slurm's unit, '' if it is not known. holders: who has GPUs open, or the
+    error. cluster: the name of its Kubernetes cluster, '' if none is known.
+    """
+
+    hostname: str
+    boot_id: str
+    slurm: Fact[str]
+    holders: Fact[Mapping[str, Any]]
+    cluster: Fact[str]
+    earlier: earlier_runs.EarlierRuns
+
+
+def read_work_facts(obs: Observation) -> WorkFacts:
+    return WorkFacts(
+        str(obs.host.get("hostname") or ""),
+        str(obs.host.get("boot_id") or ""),
+        Fact(lambda: obs.get_unit(SLURM_UNIT).get("ActiveState", "")),
+        Fact(lambda: obs.get_answer_or_error(HOLDERS)),
+        Fact(lambda: get_cluster_by_ca(obs)),
+        earlier_runs.read_earlier_runs(obs),
+    )
+
+
+def list_gpu_processes(answer: Mapping[str, Any]) -> list[str]:
     """List the processes that use the GPUs.
 
     Processes that could not be looked at may be work. So the list names them as not known
     (`drain.UNKNOWN`).
+    answer: who has GPUs open, or the error.
     """
-    answer = obs.get_answer_or_error(HOLDERS)
     if "error" in answer:
         return [f"unknown: {answer['error'].get('message') or 'the look failed'}"]
     closed, left = answer.get("closed"), answer.get("partial")
@@ -78,21 +108,18 @@ def get_cluster_by_ca(obs: Observation) -> str:
     return f"ca-{digest[:12]}" if DIGEST.fullmatch(digest) else ""
 
 
-def report_work(policy: Policy, obs: Observation, plan: Plan, *, kubelet: bool) -> dict[str, Any]:
+def report_work(policy: Policy, facts: WorkFacts, plan: Plan, *, kubelet: bool) -> dict[str, Any]:
+    """Return what a drain needs to know of a host. kubelet: one runs there."""
     here = policy.root == "/"
-    slurm = here and obs.get_unit(SLURM_UNIT).get("ActiveState") in (
-        "active",
-        "activating",
-        "reloading",
-    )
+    slurm = here and facts.slurm.value in ("active", "activating", "reloading")
     return {
-        "hostname": str(obs.host.get("hostname") or "") if here else "",
-        "boot_id": str(obs.host.get("boot_id") or "") if here else "",
+        "hostname": facts.hostname if here else "",
+        "boot_id": facts.boot_id if here else "",
         "orchestrators": [
             name for name, runs in (("slurm", slurm), ("kubernetes", here and kubelet)) if runs
         ],
-        "at_work": report_journal.name_running_transaction(earlier_runs.read_earlier_runs(obs)),
-        "cluster": get_cluster_by_ca(obs) if here and kubelet else "",
+        "at_work": report_journal.name_running_transaction(facts.earlier),
+        "cluster": facts.cluster.value if here and kubelet else "",
         "ends": list(plan.ends),
-        "gpu_processes": list_gpu_processes(obs) if here else [],
+        "gpu_processes": list_gpu_processes(facts.holders.value) if here else [],
     }

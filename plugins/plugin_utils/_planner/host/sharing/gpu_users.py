@@ -23,9 +23,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Driver,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
     gpu_holders,
     messages,
@@ -59,18 +56,20 @@ def list_gpu_user_questions(policy: Policy) -> list[queries.Question]:
     )
 
 
-def report_gpu_users(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str, Any]]:
+def report_gpu_users(
+    policy: Policy, facts: resource.SharingFacts, driver: Driver
+) -> list[dict[str, Any]]:
     """Return a row for each GPU of the option: its policy, its users, and what the policy does not
     allow; None if that is not known.
     """
     if not list_gpu_user_questions(policy) or driver.state != "ok":
         return []
     try:
-        gpus = modes.read_gpu_modes(obs, driver.gpus, slices=False)
+        gpus = facts.modes(driver.gpus, False)
         entries = wanted.parse_sharing(policy.sharing or {})
     except PlanError:  # which is the result's `problem`
         return []
-    answer = obs.get_answer_or_error(HOLDERS)
+    answer = facts.holders.value
     known = not gpu_holders.explain_unknown_holders(answer)
     minors = {gpu.bus_id: str(gpu.minor) for gpu in driver.gpus}
     found = []
@@ -79,7 +78,7 @@ def report_gpu_users(policy: Policy, obs: Observation, driver: Driver) -> list[d
         users = [
             {"name": gpu_holders.name_holder(group), "pids": pids} for group, pids in groups.items()
         ]
-        state = get_daemon_state(obs, mps.name_mps_service(gpu.uuid)) if entry.limits else ""
+        state = get_daemon_state(facts.mps, mps.name_mps_service(gpu.uuid)) if entry.limits else ""
         wrong = "; ".join(
             map(
                 end_with_code,
@@ -139,6 +138,8 @@ def list_sharing_violations(
     return found
 
 
-def get_daemon_state(obs: Observation, unit: str) -> str:
+def get_daemon_state(facts: mps.MpsFacts, unit: str) -> str:
     """Return the state of a unit; '' if it was not asked for, since the plan was refused before."""
-    return obs.get_unit(unit).get("ActiveState", "not there") if obs.was_unit_asked(unit) else ""
+    if not facts.asked_units.get(unit):
+        return ""
+    return facts.units.get(unit).get("ActiveState", "not there")

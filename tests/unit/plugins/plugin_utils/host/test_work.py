@@ -55,6 +55,18 @@ def seen(holders: dict[str, Any], slurmd: str = "inactive") -> Observation:
     return Observation({"hostname": "gpu1", "boot_id": "b"}, answers)
 
 
+def report(
+    obs: Observation,
+    plan: Plan | None = None,
+    policy: Policy | None = None,
+    *,
+    kubelet: bool,
+) -> dict[str, Any]:
+    return work.report_work(
+        policy or Policy(), work.read_work_facts(obs), plan or Plan(), kubelet=kubelet
+    )
+
+
 TOLD = [
     # open files, slurmd, kubelet, who gives work, GPU processes
     ({"pids": [12, 40]}, "active", True, ["slurm", "kubernetes"], ["12", "40"]),
@@ -87,7 +99,7 @@ TOLD = [
 def test_what_runs_on_a_host(
     holders: dict[str, Any], slurmd: str, kubelet: bool, by: list[str], pids: list[str]
 ) -> None:
-    found = work.report_work(Policy(), seen(holders, slurmd), Plan(ends=("web",)), kubelet=kubelet)
+    found = report(seen(holders, slurmd), Plan(ends=("web",)), kubelet=kubelet)
     about = {
         "hostname": "gpu1",
         "boot_id": "b",
@@ -124,18 +136,10 @@ def test_a_host_that_a_transaction_is_changing_is_none_of_the_rollouts(
 ) -> None:
     question = queries.ask_for_originals(JOURNAL_DIR)
     obs = seen({"pids": []}).add_answers({"answers": {question["id"]: {"unfinished": unfinished}}})
-    assert (
-        left_out.explain_left_out({"work": work.report_work(Policy(), obs, Plan(), kubelet=False)})
-        == why
-    )
+    assert left_out.explain_left_out({"work": report(obs, kubelet=False)}) == why
 
 
 def test_nothing_runs_in_a_directory_tree() -> None:
     policy = Policy(root="/image")
     assert work.list_work_questions(policy) == []
-    assert (
-        work.report_work(policy, seen({"pids": [1]}, "active"), Plan(), kubelet=True)[
-            "orchestrators"
-        ]
-        == []
-    )
+    assert report(seen({"pids": [1]}, "active"), policy=policy, kubelet=True)["orchestrators"] == []

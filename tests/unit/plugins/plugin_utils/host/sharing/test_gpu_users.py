@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
     gpu_holders,
     gpu_users,
     modes,
+    resource,
 )
 
 from tests.unit.builders import obs
@@ -31,6 +35,12 @@ GROUPS = [
     ("/user.slice/user-1000.slice/session-3.scope", "/user.slice/user-1000.slice/session-3.scope"),
     ("", "/"),
 ]
+
+
+def report(policy: Policy, seen: Observation) -> list[dict[str, Any]]:
+    return gpu_users.report_gpu_users(
+        policy, resource.read_sharing_facts(policy, seen), gpus.parse_driver(policy, seen)
+    )
 
 
 @pytest.mark.parametrize(("group", "expected"), GROUPS)
@@ -120,7 +130,7 @@ def test_what_the_policy_does_not_allow(
         answers={gpu_holders.HOLDERS["id"]: answer},
     )
     policy = Policy(sharing=sharing)
-    (row,) = gpu_users.report_gpu_users(policy, seen, gpus.parse_driver(policy, seen))
+    (row,) = report(policy, seen)
     assert (row["gpu"], row["bus"], row["compute_mode"]) == (UUIDS[0], BUSES[0], "DEFAULT")
     assert [user["name"] for user in row["users"]] == named
     assert row["violation"] is None if violation is None else get_codes(row) == violation
@@ -155,7 +165,7 @@ def test_whether_a_daemon_serves(
     answers = {gpu_holders.HOLDERS["id"]: {"held": [], "closed": 0}}
     seen = obs(files=host(2), commands={" ".join(modes.QUERY): rows}, units=units, answers=answers)
     policy = Policy(sharing=sharing)
-    (row,) = gpu_users.report_gpu_users(policy, seen, gpus.parse_driver(policy, seen))
+    (row,) = report(policy, seen)
     assert (row["daemon"], get_codes(row)) == (state, violation)
 
 
@@ -179,7 +189,7 @@ def test_a_mode_that_somebody_has_changed_is_said(policy_: Any, mode: str, viola
         answers={gpu_holders.HOLDERS["id"]: {"held": [], "closed": 0}},
     )
     policy = Policy(sharing={UUIDS[1]: "dedicated", UUIDS[0]: policy_})
-    (row,) = gpu_users.report_gpu_users(policy, seen, gpus.parse_driver(policy, seen))
+    (row,) = report(policy, seen)
     assert (row["gpu"], get_codes(row)) == (UUIDS[0], violation)
 
 
@@ -189,9 +199,4 @@ def test_without_the_option_nobody_is_asked() -> None:
         == gpu_users.list_gpu_user_questions(Policy(sharing={}))
         == []
     )
-    assert (
-        gpu_users.report_gpu_users(
-            Policy(), obs(files=host(2)), gpus.parse_driver(Policy(), obs(files=host(2)))
-        )
-        == []
-    )
+    assert report(Policy(), obs(files=host(2))) == []
