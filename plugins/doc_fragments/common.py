@@ -39,11 +39,11 @@ options:
   state:
     description:
       - V(present) configures the host as the other options say.
-      - V(absent) undoes what this collection did. A file gets its original content back if the journal on the host has it and nobody else
+      - V(absent) undoes what this collection did. A file gets its original content back if the journal on the host has it and no one else
         has changed the file since. Otherwise only our part is removed from it.
       - V(absent) undoes everything or touches nothing. If something cannot be given back (a configuration that others have broken since, a
         damaged copy), the task fails with the file, the reason and the next step. The engine need not run, or be installed at all.
-      - V(absent) on a host where this collection did nothing changes nothing and is no error.
+      - V(absent) on a host where this collection did nothing changes nothing and is not an error.
     type: str
     choices: [present, absent]
     default: present
@@ -400,7 +400,7 @@ options:
   metrics_dir:
     description:
       - A directory on the host in which the textfile collector of C(node_exporter) looks, for example
-        V(/srv/node-exporter). It has to be there, and nobody but root may write to it or to a
+        V(/srv/node-exporter). It has to be there, and only root may write to it or to a
         directory above it. Another one is left alone, with advice.
       - The file C(gpufleet.prom) there says how GPUs get into containers, how many CDI specs were stale, which units wait for a restart,
         and when the host was last changed and last rolled back.

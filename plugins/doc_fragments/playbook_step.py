@@ -83,7 +83,7 @@ options:
     description:
       - Seconds to wait after each batch before its hosts are looked at once more. A host counts as failed then where it is not as desired,
         an engine that ran before its change does not, its change was rolled back, GPUs are missing, or its GPU driver has reported an error
-        (Xid) that is no application's. Where the host is out of service for its change, C(dcgmi diag -r 1) is run before it is put back, if
+        (Xid) not caused by a program. Where the host is out of service for its change, C(dcgmi diag -r 1) is run before it is put back, if
         it is installed.
       - V(0) means no waiting and no second look.
     type: raw
@@ -137,7 +137,7 @@ options:
     default: ''
   approved:
     description:
-      - A file that O(plan_file) has written, and that somebody has approved. A host that plans something else by now is left out, and the
+      - A file that O(plan_file) has written, and that a person has approved. A host that plans something else by now is left out, and the
         report names what has moved. Containers that have started since change nothing.
       - A file that everybody may write to is refused. Its owner and its group may change it after the approval, so they have to be trusted.
     type: str
@@ -220,7 +220,7 @@ options:
   point:
     description:
       - Whether the batch begins or ends.
-      - V(ready) says whether it could begin now, and tells nobody, so that a person can be asked before.
+      - V(ready) says whether it could begin now, and reports nothing, so that a person can be asked before.
     type: str
     choices: [ready, begin, end]
     required: true

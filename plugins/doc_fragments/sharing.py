@@ -23,7 +23,7 @@ options:
       - C(mps) is for several processes that compute at the same time, as clients of a CUDA MPS daemon of the GPU's own, which runs as a
         unit. Its compute mode is V(EXCLUSIVE_PROCESS). C(memory) (V(8G), V(512M)) and C(threads) (percent) limit what each client may
         use. C(clients) gives each of so many an equal part of both, where these are not written. A fatal fault of one client ends the
-        others. GPUs with C(mps) have CDI devices of the kind C(nvidia.com/mps), of which a container asks for one. The program
+        others. GPUs with C(mps) have CDI devices of the kind C(nvidia.com/mps), and a container asks for one of them. The program
         C(nvidia-cuda-mps-control) has to be on the host.
       - With C(replicas) C(time_slicing) and C(mps) are for the device plugin of a Kubernetes node. Nothing is set on the host then, and the
         playbook C(gpufleet.nvidia.kubernetes) writes it for the device plugin. That has one policy for a node, so each GPU has to be named,
@@ -31,7 +31,7 @@ options:
       - A small unit on the host sets modes again at every boot and when the driver is loaded again. A GPU that leaves the dictionary
         gets the modes back that were found on it.
       - Refused are a GPU that is not there, two entries for one GPU, a GPU whose MIG is on, and a host whose GPUs Slurm (C(gres/mps),
-        C(gres/shard)) shares. On a host with a kubelet only C(replicas) is accepted. With C(mps) an MPS daemon that somebody else has
+        C(gres/shard)) shares. On a host with a kubelet only C(replicas) is accepted. With C(mps) an MPS daemon that another program has
         started is refused as well, and so is a change that would end a daemon while a process uses its GPU. O(restart=force) goes on.
       - An empty dictionary takes back what an earlier run set. Without the option nothing of this is looked at.
     type: dict

@@ -91,7 +91,7 @@ options:
     type: str
     default: DTSTART:20260101T030000Z RRULE:FREQ=DAILY;INTERVAL=1
   approval_timeout:
-    description: Seconds after which an approval that nobody gave counts as denied. V(0) means never.
+    description: Seconds after which an approval that was not given counts as denied. V(0) means never.
     type: int
     default: 0
   settings:

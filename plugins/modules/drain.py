@@ -67,7 +67,7 @@ options:
     description:
       - What happens with O(policy=auto) and O(driver_changes) if it is not known whether processes use the GPUs, because some cannot be
         looked into, or have more files open than one look reads.
-      - V(drain) drains the host, so that the change ends no work that nobody has seen. V(go_on) does not drain it for that reason, for
+      - V(drain) drains the host, so that the change ends no work unseen. V(go_on) does not drain it for that reason, for
         hosts on which users without work on GPUs could hold up every rollout.
     type: str
     choices: [drain, go_on]

@@ -80,13 +80,13 @@ totals:
     without_a_gpu: 0
     not_looked_at: 0
 cover:
-  description: Images of which one at least runs on each host that any image runs on.
+  description: Images so that at least one of them runs on each host that any image runs on.
   returned: always
   type: list
   elements: str
   sample: [trainer-cuda12]
 problem:
-  description: Why this is no success, and empty where each host has an image.
+  description: Why this is not a success, and empty where each host has an image.
   returned: always
   type: str
   sample: ""

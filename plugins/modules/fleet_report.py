@@ -15,7 +15,7 @@ author:
 description:
   - Writes F(report.html) and F(report.json). They say what became of each host, which hosts need a person, which versions there are, what
     changed and why, what was rolled back and on which evidence, which files are not any more as this collection wrote them, which CDI specs
-    are stale and which restarts are left to somebody.
+    are stale and which restarts are left to a person.
   - The page is one file without outside assets. It works without JavaScript; with it hosts can be searched, filtered and sorted.
   - Both files have mode C(0644) and replace those of an earlier run in one step. A directory that is missing is made. A directory that is
     reached through a symbolic link of another user is refused.

@@ -425,7 +425,7 @@ freshness:
       description:
         - What is not true any more, empty for a fresh spec. Every entry has C(what), C(recorded), C(found) and C(why).
         - C(what) is V(driver), V(kernel), V(gpus), V(mig), V(nodes), V(files), V(cap) (newer than the oldest reader accepts), V(toolkit),
-          or V(content) for a file that is no CDI spec.
+          or V(content) for a file that is not a CDI spec.
       type: list
       elements: dict
       returned: always

@@ -153,7 +153,7 @@ dra:
       type: str
       returned: always
     ready:
-      description: Whether all needs are met, null where that depends on something that is not known, or where nobody wants it.
+      description: Whether all needs are met, null where that depends on something that is not known, or where it is not wanted.
       type: bool
       returned: always
     needs:
@@ -473,7 +473,7 @@ freshness:
       description:
         - What is not true any more, empty for a fresh spec. Every entry has C(what), C(recorded), C(found) and C(why).
         - C(what) is V(driver), V(kernel), V(gpus), V(mig), V(nodes), V(files), V(cap) (newer than the oldest reader accepts), V(toolkit),
-          or V(content) for a file that is no CDI spec.
+          or V(content) for a file that is not a CDI spec.
       type: list
       elements: dict
       returned: always

@@ -14,7 +14,7 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Internal. The actions of this collection send the same programs over the connection's stdin where they can, which is faster; where they
-    cannot, or with O(gpufleet.nvidia.host#module:transport=module), they use this module. What a request holds is no part of the
+    cannot, or with O(gpufleet.nvidia.host#module:transport=module), they use this module. The content of a request is not part of the
     collection's interface and may change in every release.
   - Use M(gpufleet.nvidia.host_info) to look at a host, M(gpufleet.nvidia.host) to change one, and M(gpufleet.nvidia.host_verify) to verify
     one.
@@ -45,7 +45,7 @@ options:
       - V(observe) answers queries and changes nothing.
       - V(transaction) checks that files, units and packages still are what was seen, lets a program validate the staged files, writes
         them, restarts units, waits until they serve, and rolls everything back if they do not.
-      - V(acknowledge) notes that somebody was told how earlier transactions ended, and removes what such ones have left beside files.
+      - V(acknowledge) notes that a person was told how earlier transactions ended, and removes what such ones have left beside files.
       - V(container_check) starts test containers through an engine and removes them again.
     type: str
     choices:

@@ -39,7 +39,7 @@ options:
       - What the configuration of an image says, whose containers shall run on this host. As a dictionary, a list of C(NAME=value), or the
         name of a file on the controller with the output of C(skopeo inspect), C(skopeo inspect --config) or C(docker image inspect).
       - Its C(NVIDIA_REQUIRE_*) are evaluated for all GPUs of the host as the legacy mode of the NVIDIA runtime does. If one is not met, the
-        task fails before a container is started. With CDI nobody evaluates them, and such a container fails when it first uses a GPU.
+        task fails before a container is started. With CDI they are not evaluated, and such a container fails when it first uses a GPU.
       - Costs one more SSH operation.
     type: raw
   host_result:
@@ -128,7 +128,7 @@ dra:
       type: str
       returned: always
     ready:
-      description: Whether all needs are met, null where that depends on something that is not known, or where nobody wants it.
+      description: Whether all needs are met, null where that depends on something that is not known, or where it is not wanted.
       type: bool
       returned: always
     needs:

@@ -165,7 +165,7 @@ files:
   elements: str
   sample: [/srv/gitops/clusters/default/configmap.yaml]
 only_rendered:
-  description: What somebody else keeps in the cluster, or is not there yet, so that it is only rendered.
+  description: What others keep in the cluster, or is not there yet, so that it is only rendered.
   returned: always
   type: list
   elements: str

@@ -33,7 +33,7 @@ options:
     description:
       - The repository's public key, the armored text of one key and nothing else. It is required with an address. Empty with O(url=nvidia)
         lets the controller fetch NVIDIA's key by HTTPS.
-      - A public key is no secret.
+      - A public key is not secret.
     type: str
     default: ""
   key_fingerprint:

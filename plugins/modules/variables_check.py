@@ -20,7 +20,7 @@ description:
     knows any host, so it would silently ignore the setting there.
   - Fails if a value is none of those that the roles accept, or if the settings of the drain cannot be used together, for all hosts in one
     message.
-  - Fails if the archive of packages that C(gpufleet_bundle_file) names is no file of this controller that can be read.
+  - Fails if the archive of packages that C(gpufleet_bundle_file) names cannot be read on this controller.
   - Fails if a playbook of this collection is run with C(--tags) or C(--skip-tags), since their tasks have no tags.
   - Every playbook of this collection begins with this task. It runs once, on the controller only, whatever the number of hosts.
 extends_documentation_fragment:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.unit.plugin_sources import ROOT, find_breaches
+from tests.unit.plugin_sources import ROOT, find_breaches, list_sources
 
 # Metaphors that a reader would have to learn first, each with the word that stands for it now.
 DIALECT = {
@@ -58,3 +58,29 @@ def test_a_thing_is_called_what_its_field_calls_it() -> None:
         )
         == {}
     )
+
+
+# Words that hide the actor, or what a sentence is about. MOST_HIDDEN says how often each may
+# still be there: lower a number with the text, and never raise it.
+HIDDEN = {
+    "nobody, somebody": re.compile(r"\b(nobody|somebody)\b", re.IGNORECASE),
+    # "each of which" says what it counts
+    "of which": re.compile(r"(?<!each )(?<!one )(?<!all )(?<!neither )\bof which\b"),
+    # "there is no X" is plain, and "is no longer" is another word
+    "is no X": re.compile(r"(?<![Tt]here )\b(is|are|was|were) no (?!longer|more|other)\w+"),
+    "What as a subject": re.compile(r"(?:^|(?<=[.:|] ))What [^?.|]*(?=[.|])", re.MULTILINE),
+}
+MOST_HIDDEN = {"nobody, somebody": 5, "of which": 7, "is no X": 1, "What as a subject": 281}
+READ_BY_USERS = [
+    *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "errors.md"),
+    *(ROOT / name for name in ("README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "tests/fixtures/messages").glob("*.txt")),
+    *list_sources("modules"),
+    *list_sources("doc_fragments"),
+]
+
+
+def test_words_that_hide_the_actor_only_get_fewer() -> None:
+    texts = [path.read_text() for path in READ_BY_USERS]
+    found = {name: sum(len(word.findall(text)) for text in texts) for name, word in HIDDEN.items()}
+    assert {name: count for name, count in found.items() if count > MOST_HIDDEN[name]} == {}

@@ -118,7 +118,7 @@ COMMENT_OF_NODE = Sentence(
 )
 COMMENT_OF_TAINTS = Sentence(
     "cluster.comment-of-taints",
-    "Taints are no part of this file, which would replace others': kubectl taint nodes {node} {taints}",
+    "Taints are not in this file, which would replace others': kubectl taint nodes {node} {taints}",
 )
 COMMENT_OF_SOME = Sentence(
     "cluster.comment-of-some",

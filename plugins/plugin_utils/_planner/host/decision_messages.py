@@ -150,7 +150,7 @@ ENGINE_INJECTS = Sentence(
 
 PODS_BY_CRI_DOCKERD = Sentence(
     "decision.pods-by-cri-dockerd",
-    "the kubelet starts its pods in {engine} by cri-dockerd, of which not every release hands CDI devices on",
+    "the kubelet starts its pods in {engine} by cri-dockerd, and not every release of it hands CDI devices on",
 )
 NO_KUBELET_USES = Sentence(
     "decision.no-kubelet-uses", "no kubelet uses {engine}, so no device plugin does"

@@ -124,7 +124,7 @@ DEVIATIONS = (
         "libraries of NVSwitch management",
         "`libnvsdm.so.1`, `libibumad.so.3` and `libibmad.so.5` in the management spec, since 1.20.2",
         "`libnvsdm` where it carries the driver's version, and none of InfiniBand's",
-        "they are no part of the driver; an agent that reads switches brings them in its image",
+        "they do not belong to the driver; an agent that reads switches brings them in its image",
     ),
     Deviation(
         "kinds of the fabric",

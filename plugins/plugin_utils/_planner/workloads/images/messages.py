@@ -391,7 +391,7 @@ ENVIRONMENT_SHAPE = Sentence(
 )
 ENVIRONMENT_VALUES = Sentence(
     "image-description.environment-values",
-    "its environment has a value that is no text, or too much of it",
+    "its environment has a value that is not text, or too much of it",
 )
 REGISTRY_TOKENLESS = Sentence("image-registry.no-token", "it gives no token that can be used")
 REGISTRY_NO_LINUX = Sentence("image-registry.no-linux", "its index has no image for Linux")

@@ -255,7 +255,7 @@ RULES: Mapping[str, LintRule] = {
     ),
     "directory-link": LintRule(
         "error",
-        "A CDI directory is no link",
+        "A CDI directory is not a link",
         "Engines with a CDI library before 1.1.1 read nothing there",
         "Make it a directory, or set the directories of the engine to the place that it leads to",
     ),
