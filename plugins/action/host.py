@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
     registered,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    host,
+    host_plan,
     host_report,
     seen_host,
 )
@@ -49,11 +49,11 @@ def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> bas
     """
     seen = seen_host.see(policy, obs)
     facts = seen_host.read_host_facts(policy, obs, seen, transport.probe_source("nvml"))
-    plan = host.plan_host(policy, facts, transport.map_resident_sources())
+    plan = host_plan.plan_host(policy, facts, transport.map_resident_sources())
     shown = {
         **host_report.report_host_facts(seen, plan, policy.state, done=done),
         **host_report.report_compared_values(facts),
-        "known_bad": host.report_known_bad(policy, facts, plan),
+        "known_bad": host_plan.report_known_bad(policy, facts, plan),
     }
     after = metrics.plan_metrics_after_rollback(policy, facts.metrics)
     return base.Outcome(

@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    host,
+    host_plan,
     host_report,
     seen_host,
     work,
@@ -50,8 +50,8 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
     seen = seen_host.see(policy, obs)
     facts = seen_host.read_host_facts(policy, obs, seen, transport.probe_source("nvml"))
     try:
-        plan, problem = host.plan_host(policy, facts, transport.map_resident_sources()), ""
-        known = host.report_known_bad(policy, facts, plan)
+        plan, problem = host_plan.plan_host(policy, facts, transport.map_resident_sources()), ""
+        known = host_plan.report_known_bad(policy, facts, plan)
     except PlanError as error:
         plan, problem = (
             plan_without_source(policy, obs, seen)
@@ -59,7 +59,7 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
             else Plan(),
             str(error),
         )
-        known = host.report_known_bad(policy, facts, None, error)
+        known = host_plan.report_known_bad(policy, facts, None, error)
     kept = facts.earlier.journal_if_asked
     entries = list(kept.get("journal") or ())
     shown = {
@@ -89,7 +89,7 @@ def plan_without_source(policy: Policy, obs: Observation, seen: seen_host.SeenHo
     offline = dc.replace(policy, toolkit_repository="", bundle_file="")
     try:
         facts = seen_host.read_host_facts(offline, obs, seen, transport.probe_source("nvml"))
-        return host.plan_host(offline, facts, transport.map_resident_sources())
+        return host_plan.plan_host(offline, facts, transport.map_resident_sources())
     except PlanError:
         return Plan()
 

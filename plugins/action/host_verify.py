@@ -32,7 +32,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, seen_host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host_plan,
+    seen_host,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases as verify_cases,
@@ -63,7 +66,7 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
         evidence_file=evidence_file,
     )
     claims = (
-        host.judge_claims(policy, dra.read_dra_facts(obs), seen, after=False)
+        host_plan.judge_claims(policy, dra.read_dra_facts(obs), seen, after=False)
         if policy.dra
         else None
     )

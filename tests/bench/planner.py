@@ -19,7 +19,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, seen_host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host_plan,
+    seen_host,
+)
 
 from tests.bench.stage import OURS, Failed, Stage
 
@@ -51,7 +54,7 @@ def plan(wanted: Policy, obs: Observation) -> Any:
     """What the action does with an observation."""
     seen = seen_host.see(wanted, obs)
     facts = seen_host.read_host_facts(wanted, obs, seen, transport.probe_source("nvml"))
-    return host.plan_host(wanted, facts)
+    return host_plan.plan_host(wanted, facts)
 
 
 def record(stage: Stage) -> dict[str, Observation]:

@@ -48,7 +48,7 @@ def look(ask: Answer, settings: Mapping[str, Any]) -> dict[str, Any]:
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
         Observation,
     )
-    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_plan
 
     policy, seen = Policy(**settings), Observation({}, {})
     questions: Sequence[Mapping[str, Any]] = seen_host.list_host_questions(policy)
@@ -57,7 +57,7 @@ def look(ask: Answer, settings: Mapping[str, Any]) -> dict[str, Any]:
         try:
             found = seen_host.see(policy, seen)
             source = transport.probe_source("nvml")
-            host.plan_host(policy, seen_host.read_host_facts(policy, seen, found, source))
+            host_plan.plan_host(policy, seen_host.read_host_facts(policy, seen, found, source))
         except NeedMore as need:
             questions = need.questions
         except PlanError:

@@ -23,9 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    host as planner_host,
+    host_plan,
+    seen_host,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 
 from tests.unit import builders, gpus
 
@@ -230,7 +230,7 @@ def planned(
         try:
             found = seen_host.see(policy, seen)
             return Came(
-                planner_host.plan_host(
+                host_plan.plan_host(
                     policy,
                     seen_host.read_host_facts(policy, seen, found, "probe"),
                     {"device_nodes": "", "cdi_guard": ""},

@@ -17,7 +17,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import consumers
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
+    planned_host,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
     swarm,
@@ -26,7 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 from tests.unit.builders import obs
 from tests.unit.records import ONE_GPU, instance, record
 
-BASE, HOOK = host.OF_TOOLKIT
+BASE, HOOK = planned_host.OF_TOOLKIT
 NOTHING = Plan()
 
 
@@ -42,14 +44,14 @@ def seen(*, said: dict[str, Any] | None = None, **more: Any) -> Observation:
 
 def look(
     *instances: Instance, of: Observation | None = None, plan: Plan | None = NOTHING, **more: Any
-) -> host.KnownBadLook:
+) -> planned_host.KnownBadLook:
     engines = instances or (instance("containerd", "1.7.24"),)
     policy = more.pop("policy", Policy())
     driver = more.pop("driver", ONE_GPU)
     rest = {"record": record(policy, *engines, driver=driver), **more}
     there = of or seen()
     offers = Fact(lambda: swarm.read_swarm_facts(policy, there, engines))
-    facts = host.read_known_bad_facts(policy, there, offers)
-    return host.KnownBadLook(
+    facts = planned_host.read_known_bad_facts(policy, there, offers)
+    return planned_host.KnownBadLook(
         policy=policy, facts=facts, instances=engines, driver=driver, plan=plan, **rest
     )

@@ -98,7 +98,7 @@ WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
         "plugin_utils/_planner/fleet/report/verification.py",
         "plugin_utils/_planner/fleet/report/specs.py",
         "plugin_utils/_planner/fleet/rollout.py",
-        "plugin_utils/_planner/host/bundle/host.py",
+        "plugin_utils/_planner/host/bundle/archive_plan.py",
         "plugin_utils/_planner/host/cdi/described.py",
         "plugin_utils/_planner/host/engines/containerd/verify.py",
         "plugin_utils/_planner/host/engines/docker/plan.py",

@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
-    host,
+    archive_plan,
     listed,
     manifest,
     messages,
@@ -112,7 +112,7 @@ def require_policy_archive(policy: Policy) -> None:
     """
     if policy.bundle_file and policy.state == "present":
         given = answer_archive_query(policy.bundle_file)
-        host.require_usable_archive(
+        archive_plan.require_usable_archive(
             policy,
             manifest.parse_manifest(given["manifest"]),
             given["key"],

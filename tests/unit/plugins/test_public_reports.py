@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, seen_host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host_plan,
+    seen_host,
+)
 
 from tests.unit import cdi_plans, gpus
 from tests.unit.builders import obs
@@ -72,4 +75,4 @@ def test_a_docker_that_is_stopped_is_not_reached_by_its_socket() -> None:
         PlanError,
         match=r"Docker is installed but not running \(docker\.service is inactive and disabled\)",
     ):
-        host.plan_host(Policy(), facts)
+        host_plan.plan_host(Policy(), facts)

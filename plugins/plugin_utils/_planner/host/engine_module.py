@@ -28,8 +28,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
     earlier_runs,
-    host,
     host_messages,
+    host_plan,
     lowering,
     restore,
     seen_host,
@@ -76,12 +76,12 @@ def plan_engine_module(policy: Policy, facts: EngineModuleFacts) -> Plan:
     """Return the plan of the module of one engine."""
     instance, decision = find_single_instance(policy, facts)
     parts = [
-        host.plan_left_by_others(
+        host_plan.plan_left_by_others(
             policy, facts.foreign, {facts.engine: facts.own}, (instance,), (decision,)
         ),
         seen_host.ENGINES[facts.engine].plan_instance(policy, facts.own, instance, decision),
     ]
-    return host.sum_plans(parts, lowering.get_policy_cause)
+    return host_plan.sum_plans(parts, lowering.get_policy_cause)
 
 
 def find_single_instance(policy: Policy, facts: EngineModuleFacts) -> tuple[Instance, Decision]:

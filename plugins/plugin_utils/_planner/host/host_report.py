@@ -18,8 +18,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    host,
     host_messages,
+    host_plan,
     originals,
     refusals,
     seen_host,
@@ -113,6 +113,6 @@ def report_host(policy: Policy, facts: seen_host.HostFacts, plan: Plan) -> dict[
         "driver": dc.asdict(seen.driver),
         "kubelet": dc.asdict(seen.kubelet),
         "dra": dra.report_dra(
-            host.judge_claims(policy, facts.dra, seen, after=policy.state == "present")
+            host_plan.judge_claims(policy, facts.dra, seen, after=policy.state == "present")
         ),
     }

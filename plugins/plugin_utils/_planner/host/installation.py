@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     earlier_runs,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
-    host as bundle_host,
+    archive_plan,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
@@ -49,14 +49,14 @@ class InstallationFacts:
 
     toolkit: packages.ToolkitFacts
     repository: repository.RepositoryFacts
-    archive: bundle_host.ArchiveFacts
+    archive: archive_plan.ArchiveFacts
 
 
 def read_installation_facts(policy: Policy, obs: Observation) -> InstallationFacts:
     return InstallationFacts(
         packages.read_toolkit_facts(obs),
         repository.read_repository_facts(obs),
-        bundle_host.read_archive_facts(policy, obs),
+        archive_plan.read_archive_facts(policy, obs),
     )
 
 
@@ -79,8 +79,8 @@ def plan_installation(
 
     If there is an archive of packages, the policy asks for its version.
     """
-    pinned = bundle_host.pin_archive_in_policy(policy, facts.archive, record)
-    return pinned, bundle_host.narrow_install_plan(
+    pinned = archive_plan.pin_archive_in_policy(policy, facts.archive, record)
+    return pinned, archive_plan.narrow_install_plan(
         pinned, facts.archive, packages.plan_packages(pinned, facts.toolkit, record)
     )
 
@@ -111,7 +111,7 @@ def plan_first_stages(
             slow=packages.must_ask_package_manager(facts.toolkit),
         )
         source = (
-            bundle_host.plan_needed_archive(policy, facts.archive, record)
+            archive_plan.plan_needed_archive(policy, facts.archive, record)
             if policy.bundle_file
             else usual()
         )

@@ -75,7 +75,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     directories,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
-    host as known_bad_host,
+    planned_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     cgroup_driver,
@@ -369,7 +369,7 @@ class HostFacts:
     specs: Fact[spec_facts.SpecFacts]
     taken_back: spec_facts.SpecRemovalFacts
     metrics: metrics.MetricsFacts
-    known_bad: known_bad_host.KnownBadFacts
+    known_bad: planned_host.KnownBadFacts
     places: Lookup[str, str]
     other_processes: Fact[Mapping[str, int]]
 
@@ -408,7 +408,7 @@ def read_host_facts(
         specs=Fact(read_specs),
         taken_back=spec_facts.read_spec_removal_facts(obs),
         metrics=metrics.read_metrics_facts(policy, obs),
-        known_bad=known_bad_host.read_known_bad_facts(policy, obs, offers),
+        known_bad=planned_host.read_known_bad_facts(policy, obs, offers),
         places=Lookup(lambda path: obs.get_file(path).place),
         other_processes=Fact(obs.count_others),
     )

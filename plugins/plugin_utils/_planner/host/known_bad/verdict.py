@@ -31,8 +31,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     earlier_runs,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
-    host,
     messages,
+    planned_host,
     rules,
     table,
 )
@@ -60,10 +60,10 @@ class Stopped(PlanError):
         self.judged = judged
 
 
-def judge_known_bad(look: host.KnownBadLook) -> JudgedRows:
+def judge_known_bad(look: planned_host.KnownBadLook) -> JudgedRows:
     if look.policy.known_bad == "ignore" or look.policy.state == "absent" or look.record.skipped:
         return JudgedRows()
-    return rules.judge_rows(table.ROWS, host.views(look))
+    return rules.judge_rows(table.ROWS, planned_host.views(look))
 
 
 def list_stopping_rows(policy: Policy, judged: JudgedRows) -> list[KnownBadRow]:

@@ -24,8 +24,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as host_sum
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host_plan,
     refusals,
     seen_host,
 )
@@ -134,7 +134,7 @@ def plan(*parts: dict[str, Any]) -> Plan:
         seen = host(*parts, {"answers": silence})
         try:
             found = seen_host.see(Policy(), seen)
-            return host_sum.plan_host(
+            return host_plan.plan_host(
                 Policy(), seen_host.read_host_facts(Policy(), seen, found, "")
             )
         except NeedMore as more:

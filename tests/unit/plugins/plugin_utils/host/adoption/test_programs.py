@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
-    host,
+    host_plan,
     seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import programs
@@ -326,7 +326,7 @@ def test_the_module_of_one_engine_looks_for_the_kubelet_before_it_says_that_ther
         processes=[{"pid": 7, "exe": "/usr/bin/containerd"}],
     )
     with pytest.raises(NeedMore) as more:
-        host.plan_left_by_others(
+        host_plan.plan_left_by_others(
             Policy(),
             seen_host.read_foreign_facts(Policy(), seen),
             {},

@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
-    host,
+    host_plan,
     host_report,
     refusals,
     seen_host,
@@ -89,7 +89,7 @@ def test_a_host_with_podman_alone_gets_its_spec_and_nothing_else() -> None:
         (),
     )
     facts = seen_host.read_host_facts(Policy(), seen_with(NEW), seen, "")
-    plan = host.plan_host(Policy(), facts)
+    plan = host_plan.plan_host(Policy(), facts)
     written = [c["path"] for c in plan.changes]
     assert "/etc/cdi/nvidia.yaml" in written
     assert [

@@ -51,12 +51,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     detect as podman_detect,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
-    host as known_bad_host,
+    planned_host,
+    verdict,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
     rules as known_bad_rules,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import verdict
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     device_plugin,
     dra,
@@ -83,7 +83,7 @@ def judge_host_combinations(
     """
     seen = facts.seen
     return verdict.judge_known_bad(
-        known_bad_host.KnownBadLook(
+        planned_host.KnownBadLook(
             policy,
             facts.known_bad,
             seen.instances,

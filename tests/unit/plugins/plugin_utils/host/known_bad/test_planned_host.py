@@ -23,7 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     staleness,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import mismatch
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
+    planned_host,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad.rules import (
     HostView,
 )
@@ -40,7 +42,7 @@ MAIN, DROP_IN = "/etc/containerd/config.toml", "/etc/containerd/conf.d/99-nvidia
 
 
 def view(*instances: Instance, **more: Any) -> HostView:
-    (found,) = host.views(look(*instances, **more))
+    (found,) = planned_host.views(look(*instances, **more))
     return found
 
 
@@ -103,14 +105,16 @@ TOOLKITS: list[tuple[str, dict[str, str], dict[str, Any] | None, Plan | None, li
 def test_the_toolkit(
     case: str, installed: dict[str, str], said: Any, plan: Plan | None, releases: list[str | None]
 ) -> None:
-    found = host.list_toolkit_releases(look(of=seen(packages=installed, said=said), plan=plan))
+    found = planned_host.list_toolkit_releases(
+        look(of=seen(packages=installed, said=said), plan=plan)
+    )
     assert [None if v is None else str(v) for v in found] == releases, case
 
 
 def test_a_runtime_without_a_package_and_without_a_word_is_there_in_a_version_that_is_not_known() -> (
     None
 ):
-    assert host.list_toolkit_releases(look(of=seen(files={RUNTIME_BINARY: "x"}))) == (None,)
+    assert planned_host.list_toolkit_releases(look(of=seen(files={RUNTIME_BINARY: "x"}))) == (None,)
 
 
 def test_packages_that_could_not_be_asked_leave_it_not_known() -> None:
@@ -121,7 +125,9 @@ def test_packages_that_could_not_be_asked_leave_it_not_known() -> None:
         }
     }
     of = obs(answers={consumers.QUESTION["id"]: {"found": {}}, **failed})
-    assert host.list_toolkit_releases(look(of=of, policy=Policy(root="/srv/image"))) == (None,)
+    assert planned_host.list_toolkit_releases(look(of=of, policy=Policy(root="/srv/image"))) == (
+        None,
+    )
 
 
 DRIVERS = [
@@ -133,15 +139,17 @@ DRIVERS = [
 
 @pytest.mark.parametrize(("driver", "releases"), DRIVERS)
 def test_the_driver(driver: Driver, releases: list[str | None]) -> None:
-    assert [None if v is None else str(v) for v in host.list_driver_releases(driver)] == releases
+    assert [
+        None if v is None else str(v) for v in planned_host.list_driver_releases(driver)
+    ] == releases
 
 
 def test_only_engines_that_are_managed_here_are_looked_at() -> None:
     alone = instance("containerd", "2.3.4", refusal=Refusal("It is someone else's", "Leave it"))
     docker = instance("docker", "28.5.2", cri=False, config_path="/etc/docker/daemon.json")
-    found = host.views(look(alone, docker))
+    found = planned_host.views(look(alone, docker))
     assert [set(h.programs) for h in found] == [{"toolkit", "driver", "docker"}]
-    assert host.views(look(alone)) == []
+    assert planned_host.views(look(alone)) == []
 
 
 def test_an_engine_that_does_not_say_its_version_is_not_known() -> None:

@@ -27,9 +27,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     earlier_runs,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
-    host as bundle_host,
+    archive_plan,
+    manifest,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import manifest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     apt_sources,
     image_hosts,
@@ -82,7 +82,7 @@ def host(
 ) -> Observation:
     """A host with these packages, and with these files in the archive's place."""
     entries = [{"name": name, "type": "file", "size": size} for name, size in (there or {}).items()]
-    rpm = f"{bundle_host.DIRECTORY}/rpm"
+    rpm = f"{archive_plan.DIRECTORY}/rpm"
     answers: dict[str, Any] = {
         **{
             f"glob:{pattern}": {"files": []}
@@ -115,8 +115,8 @@ def sent(plan: Plan) -> list[str]:
 
 
 def test_a_host_gets_the_signed_metadata_and_what_it_installs() -> None:
-    plan = bundle_host.plan_needed_archive(
-        POLICY, bundle_host.read_archive_facts(POLICY, host(described("1.20.1-1"))), RECORD
+    plan = archive_plan.plan_needed_archive(
+        POLICY, archive_plan.read_archive_facts(POLICY, host(described("1.20.1-1"))), RECORD
     )
     assert sent(plan) == ["InRelease", "Packages", f"{BASE}_1.20.1-1.deb"]
     assert [change["path"] for change in plan.changes[-2:]] == [
@@ -133,8 +133,8 @@ def test_a_host_gets_the_signed_metadata_and_what_it_installs() -> None:
 
 
 def test_apt_tries_the_metadata_where_it_is_staged() -> None:
-    plan = bundle_host.plan_needed_archive(
-        POLICY, bundle_host.read_archive_facts(POLICY, host(described("1.20.1-1"))), RECORD
+    plan = archive_plan.plan_needed_archive(
+        POLICY, archive_plan.read_archive_facts(POLICY, host(described("1.20.1-1"))), RECORD
     )
     assert [item["name"] for item in plan.stage_files][-2:] == [
         "bundle/InRelease",
@@ -144,24 +144,24 @@ def test_apt_tries_the_metadata_where_it_is_staged() -> None:
 
 
 def test_rpm_hosts_get_their_own_part() -> None:
-    plan = bundle_host.plan_needed_archive(
+    plan = archive_plan.plan_needed_archive(
         POLICY,
-        bundle_host.read_archive_facts(
+        archive_plan.read_archive_facts(
             POLICY, host(described("1.20.1-1", form="rpm"), os="fedora")
         ),
         RECORD,
     )
     assert [str(c["path"]) for c in plan.changes[:3]] == [
-        f"{bundle_host.DIRECTORY}/rpm/{name}"
+        f"{archive_plan.DIRECTORY}/rpm/{name}"
         for name in ("repodata/repomd.xml", "repodata/repomd.xml.asc", f"{BASE}_1.20.1-1.rpm")
     ]
 
 
 def test_an_old_archive_goes() -> None:
     there = {f"{BASE}_1.20.1-1.deb": 10, "InRelease": 9, f"{BASE}_1.19.1-1.deb": 10}
-    plan = bundle_host.plan_needed_archive(
+    plan = archive_plan.plan_needed_archive(
         POLICY,
-        bundle_host.read_archive_facts(POLICY, host(described("1.20.1-1"), there=there)),
+        archive_plan.read_archive_facts(POLICY, host(described("1.20.1-1"), there=there)),
         RECORD,
     )
     assert sent(plan) == ["InRelease", "Packages", f"{BASE}_1.20.1-1.deb"]
@@ -175,17 +175,17 @@ def test_what_has_to_be_known_of_a_host_is_one_look_more() -> None:
     full = host(described("1.20.1-1", form="rpm"), os="fedora")
     first = {packages.QUESTION["id"], queries.ask_for_archive(POLICY.bundle_file)["id"]}
     with pytest.raises(NeedMore) as caught:
-        bundle_host.plan_needed_archive(
+        archive_plan.plan_needed_archive(
             POLICY,
-            bundle_host.read_archive_facts(
+            archive_plan.read_archive_facts(
                 POLICY, Observation(full.host, {name: full.answers[name] for name in first})
             ),
             RECORD,
         )
     asked = {question["id"]: full.answers[question["id"]] for question in caught.value.questions}
-    assert bundle_host.plan_needed_archive(
+    assert archive_plan.plan_needed_archive(
         POLICY,
-        bundle_host.read_archive_facts(
+        archive_plan.read_archive_facts(
             POLICY,
             Observation(full.host, {**{name: full.answers[name] for name in first}, **asked}),
         ),
@@ -205,9 +205,9 @@ NOTHING: dict[str, tuple[Policy, dict[str, str]]] = {
 def test_nothing_is_sent_where_nothing_is_installed(
     policy: Policy, installed: dict[str, str]
 ) -> None:
-    assert bundle_host.plan_needed_archive(
+    assert archive_plan.plan_needed_archive(
         policy,
-        bundle_host.read_archive_facts(policy, host(described("1.20.1-1"), installed)),
+        archive_plan.read_archive_facts(policy, host(described("1.20.1-1"), installed)),
         RECORD,
     ).empty
 
@@ -232,24 +232,24 @@ def test_the_version_is_one_that_the_archive_has(
     """The signed metadata lists others as well, which no host could install."""
     obs = host(described("1.19.1-1", "1.20.1-1"), installed)
     assert (
-        bundle_host.pin_archive_in_policy(
-            policy, bundle_host.read_archive_facts(policy, obs), BOTH
+        archive_plan.pin_archive_in_policy(
+            policy, archive_plan.read_archive_facts(policy, obs), BOTH
         ).toolkit_version
         == version
     )
     assert f"{TOOLKIT}_{version}.deb" in sent(
-        bundle_host.plan_needed_archive(policy, bundle_host.read_archive_facts(policy, obs), BOTH)
+        archive_plan.plan_needed_archive(policy, archive_plan.read_archive_facts(policy, obs), BOTH)
     )
 
 
 def test_apt_reads_the_lists_of_the_archive_alone() -> None:
     obs = host(described("1.20.1-1"))
-    plan = bundle_host.narrow_install_plan(
+    plan = archive_plan.narrow_install_plan(
         POLICY,
-        bundle_host.read_archive_facts(POLICY, obs),
+        archive_plan.read_archive_facts(POLICY, obs),
         packages.plan_packages(
-            bundle_host.pin_archive_in_policy(
-                POLICY, bundle_host.read_archive_facts(POLICY, obs), RECORD
+            archive_plan.pin_archive_in_policy(
+                POLICY, archive_plan.read_archive_facts(POLICY, obs), RECORD
             ),
             packages.read_toolkit_facts(obs),
             RECORD,
@@ -272,12 +272,12 @@ def test_there_is_a_way_back_where_the_archive_has_it(
     """
     policy = dc.replace(POLICY, toolkit_version="1.20.1")
     obs = host(described(*versions), {BASE: "1.19.1-1"})
-    command = bundle_host.narrow_install_plan(
+    command = archive_plan.narrow_install_plan(
         policy,
-        bundle_host.read_archive_facts(policy, obs),
+        archive_plan.read_archive_facts(policy, obs),
         packages.plan_packages(
-            bundle_host.pin_archive_in_policy(
-                policy, bundle_host.read_archive_facts(policy, obs), RECORD
+            archive_plan.pin_archive_in_policy(
+                policy, archive_plan.read_archive_facts(policy, obs), RECORD
             ),
             packages.read_toolkit_facts(obs),
             RECORD,
@@ -287,8 +287,8 @@ def test_there_is_a_way_back_where_the_archive_has_it(
     assert (
         f"{BASE}_1.19.1-1.deb"
         in sent(
-            bundle_host.plan_needed_archive(
-                policy, bundle_host.read_archive_facts(policy, obs), RECORD
+            archive_plan.plan_needed_archive(
+                policy, archive_plan.read_archive_facts(policy, obs), RECORD
             )
         )
     ) is way_back
@@ -312,7 +312,7 @@ REFUSED: dict[str, tuple[Policy, Observation, str]] = {
 @pytest.mark.parametrize(("policy", "obs", "code"), REFUSED.values(), ids=REFUSED)
 def test_an_archive_that_is_not_for_this_host(policy: Policy, obs: Observation, code: str) -> None:
     with pytest.raises(PlanError) as caught:
-        bundle_host.plan_needed_archive(policy, bundle_host.read_archive_facts(policy, obs), BOTH)
+        archive_plan.plan_needed_archive(policy, archive_plan.read_archive_facts(policy, obs), BOTH)
     assert caught.value.code == code
     assert "gpufleet" in caught.value.next
 
@@ -352,11 +352,11 @@ def test_what_is_refused_before_any_host_is_looked_at(
     policy: Policy, archive: manifest.Manifest, code: str
 ) -> None:
     with pytest.raises(PlanError) as caught:
-        bundle_host.require_usable_archive(policy, archive, KEY, NOW)
+        archive_plan.require_usable_archive(policy, archive, KEY, NOW)
     assert (caught.value.code, caught.value.where) == (code, policy.bundle_file)
 
 
 def test_an_archive_that_is_good_for_now() -> None:
-    bundle_host.require_usable_archive(
+    archive_plan.require_usable_archive(
         POLICY, described("1.20.1-1", expires="2026-11-22T20:00:01Z"), KEY, NOW
     )

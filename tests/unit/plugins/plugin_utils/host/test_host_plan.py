@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
-    host,
+    host_plan,
     host_report,
     seen_host,
 )
@@ -69,14 +69,14 @@ def test_resources_that_do_not_wait_for_one_another(
     rooms: tuple[Callable[[], Plan], ...], comes: list[str] | set[str] | str
 ) -> None:
     if isinstance(comes, list):
-        assert [plan.advice[0] for plan in host.order_resource_plans(rooms)] == comes
+        assert [plan.advice[0] for plan in host_plan.order_resource_plans(rooms)] == comes
     elif isinstance(comes, set):
         with pytest.raises(NeedMore) as more:
-            host.order_resource_plans(rooms)
+            host_plan.order_resource_plans(rooms)
         assert {question["id"] for question in more.value.questions} == comes
     else:
         with pytest.raises(PlanError, match=comes):
-            host.order_resource_plans(rooms)
+            host_plan.order_resource_plans(rooms)
 
 
 BACK = [
