@@ -56,7 +56,7 @@ seealso:
 
 EXAMPLES = r"""
 - name: Roll out in waves
-  hosts: gpu_nodes
+  hosts: gpu_hosts
   gather_facts: false
   serial: [1, '10%', '30%']
   tasks:

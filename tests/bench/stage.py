@@ -99,7 +99,7 @@ class Stage:
             return []
         place = folder / "names.json"
         hosts = {name: {"ansible_host": address} for name, address in self.names.items()}
-        place.write_text(json.dumps({"gpu_nodes": {"children": {"named": {"hosts": hosts}}}}))
+        place.write_text(json.dumps({"gpu_hosts": {"children": {"named": {"hosts": hosts}}}}))
         return ["-i", str(place), "--limit", "named"]
 
     def task(self, module: str, options: Mapping[str, Any], times: int = 1) -> Timed:

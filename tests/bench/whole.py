@@ -104,7 +104,7 @@ class Crowd:
         self.inventory.write_text(
             json.dumps(
                 {
-                    "gpu_nodes": {
+                    "gpu_hosts": {
                         "vars": self.common,
                         "hosts": {name: self.variables(name) for name in self.names},
                     }

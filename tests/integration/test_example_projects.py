@@ -155,7 +155,7 @@ def test_an_example_does_what_its_readme_says(name: str, tmp_path: Path) -> None
 
 def test_the_device_plugin_is_set_to_what_the_hosts_need() -> None:
     values = yaml.safe_load((EXAMPLES / "kubeadm/manifests/device-plugin-values.yml").read_text())
-    hosts = yaml.safe_load((EXAMPLES / "kubeadm/inventory/group_vars/gpu_nodes.yml").read_text())
+    hosts = yaml.safe_load((EXAMPLES / "kubeadm/inventory/group_vars/gpu_hosts.yml").read_text())
     assert hosts["gpufleet_device_plugin_strategy"] == [values["deviceListStrategy"]]
 
 

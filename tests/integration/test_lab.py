@@ -208,7 +208,7 @@ def test_a_drop_in_is_read_by_the_releases_that_import_it(lab: Lab, kind: str, r
 def test_ansible_reaches_every_host_as_root_and_by_sudo(lab: Lab) -> None:
     for more in ([], ["-e", "ansible_user=ops", "--become"]):
         done = lab.run(
-            [str(ANSIBLE), "gpu_nodes", "-m", "ansible.builtin.command", "-a", "id -u", *more]
+            [str(ANSIBLE), "gpu_hosts", "-m", "ansible.builtin.command", "-a", "id -u", *more]
         )
         assert done.stdout.count("| rc=0 >>\n0\n") == len(CARRIED), done.stdout + done.stderr
 

@@ -132,7 +132,7 @@ class Scene:
             "gpufleet_drain_delegate": SLURM,
             "gpufleet_restart": "never",
         }
-        data = {"all": {"children": {"gpu_nodes": {"hosts": {**hosts, SLURM: drained}}}}}
+        data = {"all": {"children": {"gpu_hosts": {"hosts": {**hosts, SLURM: drained}}}}}
         (place / "more.json").write_text(json.dumps(data))
         self.variables = {
             **SETTINGS,

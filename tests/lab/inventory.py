@@ -49,7 +49,7 @@ def render(hosts: Iterable[Host], key: Path, ssh: Path, control: Path) -> str:
         "ansible_ssh_pipelining": True,
         "ansible_python_interpreter": "/usr/bin/python3",
     }
-    lines = ["gpu_nodes:", "  vars:", *_pairs(common, 4), "  hosts:"]
+    lines = ["gpu_hosts:", "  vars:", *_pairs(common, 4), "  hosts:"]
     for host in hosts:
         lines += [f"    {host.spec.name}:", *_pairs(_own(host), 6)]
     return "\n".join(lines) + "\n"

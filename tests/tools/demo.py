@@ -117,7 +117,7 @@ class Stage:
     def task(self, module: str) -> dict[str, dict[str, Any]]:
         """Run one task of this collection on every host, and give what it answered."""
         RESULTS.write_text("")
-        self.run("ansible", "gpu_nodes", "-m", f"gpufleet.nvidia.{module}", quiet=True)
+        self.run("ansible", "gpu_hosts", "-m", f"gpufleet.nvidia.{module}", quiet=True)
         return {
             entry["host"]: entry["result"]
             for entry in map(json.loads, RESULTS.read_text().splitlines())

@@ -46,7 +46,7 @@ def groups(rpm: list[str]) -> dict[str, Any]:
         }
     }
     every = repository(f"{site}/{aptrepo.FLAT}", aptrepo.nvidia_debs())
-    return {"gpu_nodes": {"vars": every, "children": of_rpm if rpm else {}}}
+    return {"gpu_hosts": {"vars": every, "children": of_rpm if rpm else {}}}
 
 
 def repository(address: str, home: Path) -> Mapping[str, str]:

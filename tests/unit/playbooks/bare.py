@@ -60,8 +60,8 @@ def run(place: Path, program: str, *arguments: Any, **environment: str) -> tuple
 
 
 def play(place: Path, inventory: Path, name: str, *arguments: str, **extra: Any) -> tuple[int, str]:
-    """Run a playbook of the collection, or a file, on the group gpu_nodes."""
-    extra = {"gpufleet_hosts": "gpu_nodes", **extra}
+    """Run a playbook of the collection, or a file, on the group gpu_hosts."""
+    extra = {"gpufleet_hosts": "gpu_hosts", **extra}
     rollout = written(
         place / "rollout.yml", yaml.safe_dump({k: v for k, v in extra.items() if v is not None})
     )

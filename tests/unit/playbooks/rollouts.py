@@ -37,7 +37,7 @@ def fleet(place: Path, **hosts: Mapping[str, Any]) -> Path:
         entries[host]["gpufleet_engine_version"] = "1.6.33"
     return written(
         place / "hosts.yml",
-        yaml.safe_dump({"all": {"children": {"gpu_nodes": {"hosts": entries}}}}),
+        yaml.safe_dump({"all": {"children": {"gpu_hosts": {"hosts": entries}}}}),
     )
 
 

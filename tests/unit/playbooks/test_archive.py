@@ -126,7 +126,7 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "examples/mixed", tmp_path / "fleet")
     groups = yaml.safe_load((tmp_path / "fleet/inventory/hosts.yml").read_text())["all"][
         "children"
-    ]["gpu_nodes"]["children"]
+    ]["gpu_hosts"]["children"]
     hosts = [host for group in groups.values() for host in group["hosts"]]
     (tmp_path / "fleet/inventory/host_vars").mkdir()
     for host in hosts:
@@ -182,7 +182,7 @@ def test_what_readme_says_works_from_the_archive(
     hosts = (
         []
         if "@rollout.yml" in arguments or "own.yml" in command
-        else ["-e", "gpufleet_hosts=gpu_nodes"]
+        else ["-e", "gpufleet_hosts=gpu_hosts"]
     )
     image = ["-e", "gpufleet_verify_image=busybox"] if "verify" in command else []
     settled = {"ANSIBLE_COLLECTIONS_PATH": str(installed)}

@@ -38,7 +38,7 @@ sys.exit(int(left[0]))
 """
 PLAY = [
     {
-        "hosts": "gpu_nodes",
+        "hosts": "gpu_hosts",
         "gather_facts": False,
         "tasks": [
             {"import_role": {"name": "gpufleet.nvidia.drain"}},
@@ -65,7 +65,7 @@ def run(
     }
     inventory = written(
         place / "hosts.yml",
-        yaml.safe_dump({"all": {"children": {"gpu_nodes": {"hosts": members, "vars": settled}}}}),
+        yaml.safe_dump({"all": {"children": {"gpu_hosts": {"hosts": members, "vars": settled}}}}),
     )
     book = written(place / "play.yml", yaml.safe_dump(play or PLAY))
     status, words = bare.run(place, "ansible-playbook", "-i", inventory, book, "-v", *arguments)

@@ -21,7 +21,7 @@ READ_BY_ANSIBLE = {"gpufleet_hosts", "gpufleet_serial"}
 def test_a_rollout_takes_every_setting_as_an_empty_text(tmp_path: Path) -> None:
     inventory = bare.written(
         tmp_path / "hosts.yml",
-        yaml.safe_dump({"gpu_nodes": {"hosts": {"gpu1": bare.variables(tmp_path, "gpu1")}}}),
+        yaml.safe_dump({"gpu_hosts": {"hosts": {"gpu1": bare.variables(tmp_path, "gpu1")}}}),
     )
     unanswered = dict.fromkeys(set(variables.RUN) - READ_BY_ANSIBLE, "")
     status, words = bare.play(tmp_path, inventory, "rollout", "--check", **unanswered)

@@ -30,7 +30,7 @@ def inventory(place: Path, **more: Any) -> Path:
     hosts = {host: bare.variables(place, host) for host in ("gpu1", "gpu2")}
     return written(
         place / "hosts.json",
-        json.dumps({"all": {"children": {"gpu_nodes": {"hosts": {**hosts, **more}}}}}),
+        json.dumps({"all": {"children": {"gpu_hosts": {"hosts": {**hosts, **more}}}}}),
     )
 
 
@@ -81,7 +81,7 @@ def test_each_cluster_has_a_file_of_labels_of_its_own(tmp_path: Path) -> None:
     for host, cluster in {"gpu1": "north", "gpu2": "south"}.items():
         hosts[host].update(gpufleet_cluster=cluster, gpufleet_kubernetes_node="worker-1")
     places = written(
-        tmp_path / "hosts.json", json.dumps({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}})
+        tmp_path / "hosts.json", json.dumps({"all": {"children": {"gpu_hosts": {"hosts": hosts}}}})
     )
     status, words = play(tmp_path, places, "images", gpufleet_image_dir="out")
     assert status == 0, words

@@ -40,7 +40,7 @@ def inventory(place: Path, **more: Any) -> Path:
     hosts["old1"]["gpufleet_engine_version"] = "1.6.20"
     return written(
         place / "hosts.json",
-        json.dumps({"all": {"children": {"gpu_nodes": {"hosts": {**hosts, **more}}}}}),
+        json.dumps({"all": {"children": {"gpu_hosts": {"hosts": {**hosts, **more}}}}}),
     )
 
 
@@ -177,7 +177,7 @@ def test_each_cluster_has_its_own_options(tmp_path: Path) -> None:
         }
         inventory = written(
             tmp_path / "hosts.json",
-            json.dumps({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}}),
+            json.dumps({"all": {"children": {"gpu_hosts": {"hosts": hosts}}}}),
         )
         status, words = play(tmp_path, inventory, "kubernetes", *arguments)
         assert status == 0, words

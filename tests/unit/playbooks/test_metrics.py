@@ -20,7 +20,7 @@ PLACE = "/srv/node-exporter"
 def test_metrics_come_and_go_with_the_host(tmp_path: Path) -> None:
     hosts = {"gpu1": {**bare.variables(tmp_path, "gpu1"), "gpufleet_metrics_dir": PLACE}}
     inventory = written(
-        tmp_path / "hosts.json", json.dumps({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}})
+        tmp_path / "hosts.json", json.dumps({"all": {"children": {"gpu_hosts": {"hosts": hosts}}}})
     )
     file = tmp_path / f"trees/gpu1{PLACE}/gpufleet.prom"
     status, words = play(tmp_path, inventory, "site")

@@ -44,7 +44,7 @@ def without_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def inventory(tmp_path: Path) -> Path:
     hosts = {name: bare.variables(tmp_path, name) for name in ("gpu1",)}
-    return written(tmp_path / "hosts.yml", yaml.safe_dump({"gpu_nodes": {"hosts": hosts}}))
+    return written(tmp_path / "hosts.yml", yaml.safe_dump({"gpu_hosts": {"hosts": hosts}}))
 
 
 def test_a_host_is_planned_changed_and_given_back(tmp_path: Path, inventory: Path) -> None:

@@ -39,10 +39,10 @@ def test_the_key_is_found_where_the_pages_say(inventory: str, tmp_path: Path) ->
     place = tmp_path / "inventory" if inventory == "inventory" else tmp_path
     (place / "group_vars").mkdir(parents=True)
     written(place / "group_vars/nvidia.asc", "the text of the key")
-    written(place / "group_vars/gpu_nodes.yml", pasted.pop())
+    written(place / "group_vars/gpu_hosts.yml", pasted.pop())
     hosts = {"gpu1": bare.variables(tmp_path, "gpu1")}
     written(
-        place / "hosts.yml", yaml.safe_dump({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}})
+        place / "hosts.yml", yaml.safe_dump({"all": {"children": {"gpu_hosts": {"hosts": hosts}}}})
     )
     book = written(
         tmp_path / "shown.yml",

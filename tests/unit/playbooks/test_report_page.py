@@ -24,7 +24,7 @@ def inventory(place: Path, *names: str, name: str = "hosts.json") -> Path:
     hosts: dict[str, Any] = {
         host: DEAD if host.startswith("dead") else bare.variables(place, host) for host in names
     }
-    return written(place / name, json.dumps({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}}))
+    return written(place / name, json.dumps({"all": {"children": {"gpu_hosts": {"hosts": hosts}}}}))
 
 
 def read(place: Path) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def test_the_examples_of_the_module_run(tmp_path: Path) -> None:
     }
     hosts = written(
         tmp_path / "play.yml",
-        yaml.safe_dump([{"hosts": "gpu_nodes", "gather_facts": False, "tasks": tasks}]),
+        yaml.safe_dump([{"hosts": "gpu_hosts", "gather_facts": False, "tasks": tasks}]),
     )
     status, words = play(tmp_path, inventory(tmp_path, "gpu1"), str(hosts))
     assert status == 0, words

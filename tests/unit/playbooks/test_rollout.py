@@ -118,7 +118,7 @@ def test_a_fleet_whose_first_host_is_dead_and_whose_inventory_is_turned_round_ha
     assert order == [["gpu2", "gpu9"], ["gpu3"], ["gpu4"], ["gpu10"]]
     assert told(words)["gpu1"] == "left out"
     data = yaml.safe_load((tmp_path / "hosts.yml").read_text())
-    group = data["all"]["children"]["gpu_nodes"]
+    group = data["all"]["children"]["gpu_hosts"]
     group["hosts"] = dict(reversed(group["hosts"].items()))
     turned = written(tmp_path / "turned.yml", yaml.safe_dump(data, sort_keys=False))
     status, words = play(tmp_path, turned, "rollout", *SIX, **settings)

@@ -40,7 +40,7 @@ def started(place: Path) -> Path:
     }
     hosts = {host: {**bare.variables(place, host), **shared} for host in HOSTS}
     written(
-        place / "hosts.json", json.dumps({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}})
+        place / "hosts.json", json.dumps({"all": {"children": {"gpu_hosts": {"hosts": hosts}}}})
     )
     return cluster
 
@@ -50,7 +50,7 @@ def rollout(place: Path, *arguments: str, **settings: Any) -> tuple[int, str]:
 
 
 def played(place: Path, playbook: str, *arguments: str, **settings: Any) -> tuple[int, str]:
-    given = {"gpufleet_hosts": "gpu_nodes", "gpufleet_rollout_plugin_wait": 0, **settings}
+    given = {"gpufleet_hosts": "gpu_hosts", "gpufleet_rollout_plugin_wait": 0, **settings}
     extra = written(place / "extra.yml", yaml.safe_dump(given))
     paths = f"{place}/stub:{os.environ.get('ANSIBLE_COLLECTIONS_PATH', '')}"
     command = (
@@ -132,7 +132,7 @@ def test_a_cluster_that_does_not_answer_ends_the_rollout_before_a_host_is_change
 def test_of_two_clusters_the_one_that_does_not_answer_is_named(tmp_path: Path) -> None:
     cluster, missing = started(tmp_path), tmp_path / "south.json"
     inventory = json.loads((tmp_path / "hosts.json").read_text())
-    hosts = inventory["all"]["children"]["gpu_nodes"]["hosts"]
+    hosts = inventory["all"]["children"]["gpu_hosts"]["hosts"]
     hosts["gpu2"].update(
         gpufleet_cluster="south",
         gpufleet_kubernetes_kubeconfig=str(missing),
@@ -165,7 +165,7 @@ def test_where_one_of_two_clusters_refuses_the_other_gets_nothing(tmp_path: Path
     }
     south.write_text(json.dumps(refusing))
     inventory = json.loads((tmp_path / "hosts.json").read_text())
-    hosts = inventory["all"]["children"]["gpu_nodes"]["hosts"]
+    hosts = inventory["all"]["children"]["gpu_hosts"]["hosts"]
     hosts["gpu2"].update(gpufleet_cluster="south", gpufleet_kubernetes_kubeconfig=str(south))
     written(tmp_path / "hosts.json", json.dumps(inventory))
     status, words = rollout(tmp_path, gpufleet_kubernetes_apply=False, **ON)

@@ -52,7 +52,7 @@ def test_a_window_that_closes_between_two_batches_pauses_the_rollout_and_the_nex
     ]
     written(tmp_path / "closes.yml", yaml.safe_dump(closes))
     settings = {
-        "gpufleet_hosts": "gpu_nodes",
+        "gpufleet_hosts": "gpu_hosts",
         "gpufleet_rollout_window": WINDOW,
         "gpufleet_rollout_tasks": {"after": "closes.yml"},
     }

@@ -151,8 +151,8 @@ def test_batches_that_are_not_the_plans_do_not_begin(tmp_path: Path) -> None:
     """
     inventory = fleet(tmp_path)
     data = yaml.safe_load(inventory.read_text())
-    hosts = data["all"]["children"]["gpu_nodes"]["hosts"]
-    data["all"]["children"]["gpu_nodes"]["hosts"] = {
+    hosts = data["all"]["children"]["gpu_hosts"]["hosts"]
+    data["all"]["children"]["gpu_hosts"]["hosts"] = {
         "gpu1": hosts["gpu1"],
         "gpu2": hosts["gpu2"],
         "&gpu9": hosts["gpu9"],

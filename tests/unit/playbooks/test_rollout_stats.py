@@ -23,7 +23,7 @@ FEW = ("--limit", "gpu1:gpu2:gpu3:gpu9")
 
 def job(place: Path, name: str, *arguments: str, **extra: Any) -> tuple[int, dict[str, Any]]:
     """One run, as a job that gets extra variables and leaves nothing but statistics."""
-    settled = written(place / "extra.json", json.dumps({"gpufleet_hosts": "gpu_nodes", **extra}))
+    settled = written(place / "extra.json", json.dumps({"gpufleet_hosts": "gpu_hosts", **extra}))
     shown = {"ANSIBLE_SHOW_CUSTOM_STATS": "1"}
     name = f"gpufleet.nvidia.{name}"
     status, words = bare.run(

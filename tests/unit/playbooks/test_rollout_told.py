@@ -26,7 +26,7 @@ def fleet(place: Path, **hosts: Any) -> Path:
     entries = {host: {**bare.variables(place, host), **hosts.get(host, {})} for host in HOSTS}
     return written(
         place / "hosts.yml",
-        yaml.safe_dump({"all": {"children": {"gpu_nodes": {"hosts": entries}}}}),
+        yaml.safe_dump({"all": {"children": {"gpu_hosts": {"hosts": entries}}}}),
     )
 
 

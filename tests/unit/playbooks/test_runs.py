@@ -33,7 +33,7 @@ def as_yaml(place: Path, group: Mapping[str, Any]) -> Path:
     entry = {"hosts": of_hosts(place), "vars": dict(group)}
     return written(
         place / "hosts.yml",
-        yaml.safe_dump({"all": {"children": {"gpu_nodes": entry, "web": {"hosts": {"web1": {}}}}}}),
+        yaml.safe_dump({"all": {"children": {"gpu_hosts": entry, "web": {"hosts": {"web1": {}}}}}}),
     )
 
 
@@ -41,7 +41,7 @@ def as_ini(place: Path, group: Mapping[str, Any]) -> Path:
     lines = [
         "[web]",
         "web1",
-        "[gpu_nodes]",
+        "[gpu_hosts]",
         *(
             " ".join([h, *(f"{k}={v}" for k, v in own.items())])
             for h, own in of_hosts(place).items()
@@ -50,7 +50,7 @@ def as_ini(place: Path, group: Mapping[str, Any]) -> Path:
     return written(
         place / "hosts.ini",
         "\n".join(
-            [*lines, "[gpu_nodes:vars]", *(f"{k}={json.dumps(v)}" for k, v in group.items()), ""]
+            [*lines, "[gpu_hosts:vars]", *(f"{k}={json.dumps(v)}" for k, v in group.items()), ""]
         ),
     )
 
@@ -59,7 +59,7 @@ def as_directory(place: Path, group: Mapping[str, Any]) -> Path:
     folder = place / "inventory"
     (folder / "group_vars").mkdir(parents=True)
     as_yaml(place, {}).rename(folder / "hosts.yml")
-    written(folder / "group_vars/gpu_nodes.yml", yaml.safe_dump(dict(group)))
+    written(folder / "group_vars/gpu_hosts.yml", yaml.safe_dump(dict(group)))
     return folder
 
 
@@ -178,7 +178,7 @@ def test_a_value_that_a_setting_of_the_run_cannot_have_ends_it_before_it_begins(
 def test_the_group_to_work_on_is_no_setting_of_a_group(tmp_path: Path) -> None:
     status, words = play(
         tmp_path,
-        as_directory(tmp_path, {"gpufleet_hosts": "gpu_nodes"}),
+        as_directory(tmp_path, {"gpufleet_hosts": "gpu_hosts"}),
         "site",
         gpufleet_hosts=None,
     )
@@ -291,7 +291,7 @@ def test_a_variable_of_ones_own_is_left_alone_where_it_is_listed(tmp_path: Path)
 
 # What the run is for, and what is said where that is no host.
 NO_HOST = {
-    "a typo": ({"gpufleet_hosts": "gpu_node"}, (), "[variables.unknown-hosts-near]"),
+    "a typo": ({"gpufleet_hosts": "gpu_host"}, (), "[variables.unknown-hosts-near]"),
     "a limit outside of the group": ({}, ("--limit", "web"), "[variables.limit-leaves-none]"),
 }
 
@@ -309,10 +309,10 @@ def test_a_run_for_no_host_is_no_success(case: str, tmp_path: Path) -> None:
 # may have more parts.
 PATTERNS = {
     "gpu1:gpu2:web1": "gpu1 gpu2 web1",
-    "gpu_nodes:!gpu[!1]": "gpu1",
-    ("gpu_nodes", "!gpu[!125]:!gpu2:!gpu5"): "gpu1",
+    "gpu_hosts:!gpu[!1]": "gpu1",
+    ("gpu_hosts", "!gpu[!125]:!gpu2:!gpu5"): "gpu1",
     ("gpu[!456]:!gpu2", "web"): "gpu1 gpu3 web1",
-    ("gpu_nodes[0:1]", "web"): "gpu1 gpu2 web1",
+    ("gpu_hosts[0:1]", "web"): "gpu1 gpu2 web1",
 }
 
 
@@ -358,7 +358,7 @@ def test_a_playbook_of_ones_own_may_be_limited_to_other_hosts(tmp_path: Path) ->
     )
     status, words = play(tmp_path, as_yaml(tmp_path, {}), str(mine), "--limit", "web")
     assert status == 0, words
-    assert play(tmp_path, tmp_path / "hosts.yml", str(mine), gpufleet_hosts="gpu_node")[0] != 0
+    assert play(tmp_path, tmp_path / "hosts.yml", str(mine), gpufleet_hosts="gpu_host")[0] != 0
 
 
 PLAYS = [

@@ -42,7 +42,7 @@ def waiting(place: Path, *, in_batch: bool = False) -> Iterator[subprocess.Popen
         if in_batch
         else {"gpufleet_rollout_gate_check": command}
     )
-    extra = {"gpufleet_hosts": "gpu_nodes", **where, "awx_user_name": "alice"}
+    extra = {"gpufleet_hosts": "gpu_hosts", **where, "awx_user_name": "alice"}
     settings = written(place / "first.json", json.dumps(extra))
     program = Path(sys.executable).with_name("ansible-playbook")
     playbook = [
@@ -76,7 +76,7 @@ def waiting(place: Path, *, in_batch: bool = False) -> Iterator[subprocess.Popen
 
 
 def second(place: Path, *arguments: str, **extra: object) -> tuple[int, str]:
-    settled = written(place / "second.json", json.dumps({"gpufleet_hosts": "gpu_nodes", **extra}))
+    settled = written(place / "second.json", json.dumps({"gpufleet_hosts": "gpu_hosts", **extra}))
     command = (
         "-i",
         place / "hosts.yml",

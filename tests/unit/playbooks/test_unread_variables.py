@@ -56,7 +56,7 @@ def test_the_table_names_the_variable_and_says_why(case: str, book: str, tmp_pat
     )
     inventory = written(
         tmp_path / "hosts.yml",
-        f"all:\n  children:\n    gpu_nodes:\n      hosts:\n{hosts}          {name}: {value}\n",
+        f"all:\n  children:\n    gpu_hosts:\n      hosts:\n{hosts}          {name}: {value}\n",
     )
     more = {"gpufleet_max_failed": 1, "gpufleet_serial": 2} if book == "site" else {}
     status, words = play(tmp_path, inventory, book, **more)

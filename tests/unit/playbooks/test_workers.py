@@ -41,7 +41,7 @@ def test_a_host_takes_these_tasks_and_no_other(
     playbook: str, settings: dict[str, Any], tasks: list[str], tmp_path: Path
 ) -> None:
     extra = bare.written(
-        tmp_path / "extra.yml", yaml.safe_dump({"gpufleet_hosts": "gpu_nodes", **settings})
+        tmp_path / "extra.yml", yaml.safe_dump({"gpufleet_hosts": "gpu_hosts", **settings})
     )
     kept = tmp_path / "workers.json"
     status, words = bare.run(

@@ -364,7 +364,7 @@ UNKNOWN_HOSTS_NEAR = Sentence(
 NO_PATTERN = Sentence(
     "variables.no-hosts-named",
     "gpufleet_hosts is empty",
-    next="Set it to a host, a group or a pattern of the inventory, for example -e gpufleet_hosts=gpu_nodes",
+    next="Set it to a host, a group or a pattern of the inventory, for example -e gpufleet_hosts=gpu_hosts",
 )
 EMPTY_INVENTORY = Sentence(
     "variables.empty-inventory",

@@ -82,7 +82,7 @@ OF_OPTIONS: Mapping[str, Mapping[str, str]] = {
 # variables of hosts and groups are not seen there; the others are read once per run, for the host
 # that comes first. So all of them come from the command line.
 RUN: Mapping[str, str] = {
-    "gpufleet_hosts": "gpu_nodes",
+    "gpufleet_hosts": "gpu_hosts",
     "gpufleet_serial": '[1, "10%", "100%"]',
     "gpufleet_max_failed": "1",
     "gpufleet_fleet_policy": "uniform",

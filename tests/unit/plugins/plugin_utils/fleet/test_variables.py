@@ -75,7 +75,7 @@ SETTINGS = [
         False,
     ),
     ({}, {"gpufleet_serial": [1]}, False),
-    ({"gpufleet_hosts": "gpu_nodes"}, {}, True),
+    ({"gpufleet_hosts": "gpu_hosts"}, {}, True),
     ({"gpufleet_max_failed": 1}, {}, True),
     ({"gpufleet_fleet_policy": "uniform"}, {}, True),
     ({"gpufleet_no_gpu": "fail"}, {}, False),
@@ -131,7 +131,7 @@ def test_what_is_no_number_of_failures_is_told_by_every_playbook(allowed: Any, r
 
 GROUPS = {
     "all": ["gpu1", "gpu2", "web1"],
-    "gpu_nodes": ["gpu1", "gpu2"],
+    "gpu_hosts": ["gpu1", "gpu2"],
     "web": ["web1"],
     "spare": [],
 }
@@ -166,14 +166,14 @@ def test_words_of_extra_variables_that_set_nothing_are_told(
 
 
 HOSTS = {
-    "a group": ("gpu_nodes", ["gpu1", "gpu2"], GROUPS["all"], ""),
-    "a limit within the group": ("gpu_nodes", ["gpu1", "gpu2"], ["gpu2"], ""),
+    "a group": ("gpu_hosts", ["gpu1", "gpu2"], GROUPS["all"], ""),
+    "a limit within the group": ("gpu_hosts", ["gpu1", "gpu2"], ["gpu2"], ""),
     "localhost outside of the inventory": ("localhost", ["localhost"], GROUPS["all"], ""),
-    "a typo": ("gpu_node", [], GROUPS["all"], "variables.unknown-hosts-near"),
+    "a typo": ("gpu_host", [], GROUPS["all"], "variables.unknown-hosts-near"),
     "a typo in a host": ("gqu1", [], GROUPS["all"], "variables.unknown-hosts-near"),
     "a group without hosts": ("spare", [], GROUPS["all"], "variables.empty-group"),
     "a limit outside of the group": (
-        "gpu_nodes",
+        "gpu_hosts",
         ["gpu1", "gpu2"],
         ["web1"],
         "variables.limit-leaves-none",

@@ -148,12 +148,12 @@ def test_a_schedule_answers_what_its_survey_requires() -> None:
     ScheduleSerializer).
     """
     wanted = dc.replace(
-        WANTED, drift_schedule=objects.EXAMPLE, settings={"gpufleet_hosts": "gpu_nodes"}
+        WANTED, drift_schedule=objects.EXAMPLE, settings={"gpufleet_hosts": "gpu_hosts"}
     )
     (found,) = [
         item.options for item in objects.build_awx_objects(wanted) if item.kind == "schedule"
     ]
-    assert found["extra_data"] == {"gpufleet_hosts": "gpu_nodes", "gpufleet_fail_on_drift": "true"}
+    assert found["extra_data"] == {"gpufleet_hosts": "gpu_hosts", "gpufleet_fail_on_drift": "true"}
 
 
 def test_a_workflow_answers_what_the_surveys_of_its_jobs_require() -> None:
