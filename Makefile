@@ -70,7 +70,7 @@ unit-2.18: venv ## Run the playbooks' tests that lean on ansible-core on 2.18, t
 	$(RUN) python tests/tools/unit_matrix.py core-2-18-playbooks
 
 unit-host: venv ## Run the host side's unit tests on Python 3.6, 3.8 and 3.13, as far as they are at hand
-	$(RUN) python tests/tools/unit_matrix.py node-3-6 node-3-8 node-3-13
+	$(RUN) python tests/tools/unit_matrix.py host-3-6 host-3-8 host-3-13
 
 integration: venv ## Run the tests on the lab's real engines (root on Debian 12; more kinds of host with Go)
 	$(RUN) python -m pytest -q tests/integration --ignore=tests/integration/on_demand

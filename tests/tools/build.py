@@ -38,7 +38,7 @@ from tests.lab.lab import Lab  # noqa: E402
 # What no part of `make test` runs: the targets of the Makefile that need one build it themselves.
 ON_DEMAND = ("nodeadm",)
 # The environments of `make check`, beside the one that it runs in.
-FAST = ("docs", "node-3-6", sanity.group(sanity.CORES[-1]))
+FAST = ("docs", "host-3-6", sanity.group(sanity.CORES[-1]))
 Build = Callable[[], object]
 
 

@@ -34,7 +34,7 @@ LOCKS = ROOT / "tests" / "locks"
 NEWEST = os.environ.get("GPUFLEET_NEWEST", "") not in ("", "0")
 # A group whose purpose is an old release keeps its upper bounds also where the newest releases are
 # wanted.
-OLD = re.compile(r"core-|node-|sanity-|yaml-")
+OLD = re.compile(r"core-|host-|sanity-|yaml-")
 # Package -> the tool that builds it, for packages without a wheel; both are in the group, so the
 # tool is locked, too.
 BUILT = {"docs": {"reuse": "poetry-core"}}
@@ -51,9 +51,9 @@ INTERPRETERS = {
     "kubernetes": ("3.13", "3.12", "3.14", "3.11"),
     "docs": ("3.13", "3.12"),
     "importer": ("3.13", "3.12"),
-    "node-3-6": ("3.6",),
-    "node-3-8": ("3.8",),
-    "node-3-13": ("3.13",),
+    "host-3-6": ("3.6",),
+    "host-3-8": ("3.8",),
+    "host-3-13": ("3.13",),
     "yaml-6-0": ("3.11",),
     "yaml-6-0-1": ("3.11", "3.12"),
     "yaml-6": ("3.13", "3.12", "3.11"),

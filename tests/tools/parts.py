@@ -211,7 +211,7 @@ def fast() -> list[Part]:
         pytest_part("unit: planner", BUSY, PLANNER),
         target("lint"),
         target("types"),
-        matrix_part("unit-host-3.6", "node-3-6"),
+        matrix_part("unit-host-3.6", "host-3-6"),
     ]
 
 
@@ -237,7 +237,7 @@ def releases() -> list[Part]:
 
     They are long rollouts, and other releases of ansible-core, Python and PyYAML.
     """
-    newest = f"node-3-{sys.version_info.minor}"  # the part `unit` runs the host side's tests on it
+    newest = f"host-3-{sys.version_info.minor}"  # the part `unit` runs the host side's tests on it
     return [
         pytest_part("playbooks: long", BUSY, *LONG_ROLLOUTS),
         matrix_part("playbooks-2.16: others", "core-2-16-other-playbooks"),
@@ -247,7 +247,7 @@ def releases() -> list[Part]:
         matrix_part("unit-2.16: planner", "core-2-16-planner"),
         *(sanity_part(name) for name in reversed(SETS) if name != CORES[-1]),
         matrix_part("unit-yaml", "yaml-6-0", "yaml-6-0-1", "yaml-6"),
-        matrix_part("unit-host", *(name for name in ("node-3-8", "node-3-13") if name != newest)),
+        matrix_part("unit-host", *(name for name in ("host-3-8", "host-3-13") if name != newest)),
     ]
 
 

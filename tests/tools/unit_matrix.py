@@ -9,7 +9,7 @@
     unit_matrix.py core-2-16-playbooks    the playbooks' runs that lean on how ansible-core counts, loses and templates
     unit_matrix.py core-2-16-other-playbooks    the others
     unit_matrix.py core-2-18-playbooks    those that lean on it
-    unit_matrix.py node-3-6 node-3-8      the host side's, without Ansible
+    unit_matrix.py host-3-6 host-3-8      the host side's, without Ansible
     unit_matrix.py yaml-6-0 yaml-6        those that read YAML, by a release of PyYAML, without Ansible
 
 A missing interpreter is named and passed over: not every machine has every Python.

@@ -142,12 +142,12 @@ def test_every_release_is_in_just_one_part() -> None:
         word
         for part in parts.nightly()
         for word in part.command
-        if re.match(r"(core|node|yaml)-\d|\d\.\d+(-|$)", word)
+        if re.match(r"(core|host|yaml)-\d|\d\.\d+(-|$)", word)
     )
-    nodes = {name for name in environments.INTERPRETERS if name.startswith("node-")} - {
-        f"node-3-{sys.version_info.minor}"
+    of_hosts = {name for name in environments.INTERPRETERS if name.startswith("host-")} - {
+        f"host-3-{sys.version_info.minor}"
     }
-    assert run == Counter({*unit_matrix.TESTS, *nodes, *sanity.SETS})
+    assert run == Counter({*unit_matrix.TESTS, *of_hosts, *sanity.SETS})
 
 
 def test_each_set_of_an_old_release_has_an_environment_and_tests_that_exist() -> None:
