@@ -103,6 +103,7 @@ def test_a_file_that_nobody_reads_is_named(fleet: Fleet) -> None:
     assert [a for a in advice if "nvidia.yml" in a and a.endswith("[cdi.other-ending]")]
 
 
+@pytest.mark.nightly("by day `test_rollout_fleet.py` loses a host, and unit tests judge the gate")
 def test_a_rollout_stops_when_a_host_is_lost(fleet: Fleet) -> None:
     hosts = ["cdi-broken", "cdi-none", "cdi-ok", "cdi-unused"]
     gate = {"gpufleet.nvidia.rollout_gate": {"max_failed": 0}}

@@ -207,6 +207,7 @@ def test_work_that_does_not_end_gets_the_node_back(lab: Lab) -> None:
     assert lab.node == before
 
 
+@BY_NIGHT
 def test_a_kept_node_is_taken_up_by_the_next_run_and_put_back_by_it(lab: Lab) -> None:
     before = lab.node
     status, words, outcomes = lab.play(
@@ -374,6 +375,7 @@ def test_a_kubelet_that_reports_all_the_time_is_no_obstacle(lab: Lab) -> None:
     assert (status, outcomes) == (0, ["drained"]), words
 
 
+@BY_NIGHT
 def test_a_node_that_somebody_changes_meanwhile_is_read_and_judged_again(lab: Lab) -> None:
     del lab.cluster.pods["train"]
     lab.cluster.rivals = 2
@@ -382,6 +384,7 @@ def test_a_node_that_somebody_changes_meanwhile_is_read_and_judged_again(lab: La
     assert lab.node["metadata"]["labels"] == {"rival": "1"}, "what somebody else has written stays"
 
 
+@BY_NIGHT
 def test_a_taint_instead_of_a_cordon_keeps_the_taints_of_others(lab: Lab) -> None:
     theirs = {"key": "team", "value": "a", "effect": "NoSchedule"}
     lab.cluster.nodes["gpu1"]["spec"]["taints"] = [theirs]

@@ -299,6 +299,9 @@ def test_absent_takes_the_repository_away_and_leaves_the_packages(
     assert fleet.shell(ZYPPER, "rpm -qa 'gpg-pubkey*'") == ""
 
 
+@pytest.mark.nightly(
+    "by day `test_bundle.py` installs from an archive by apt, and this file from repositories by dnf and zypper"
+)
 def test_packages_come_from_an_archive_where_no_repository_is_reached(
     fleet: Fleet, fresh: tuple[Run, Run, Run], tmp_path: Path
 ) -> None:

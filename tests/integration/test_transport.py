@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Boot
+from tests.night import leave_unless
 from tests.tools.onlab import Fleet, Tree, repository
 
 pytestmark = pytest.mark.lab
@@ -96,7 +97,19 @@ def standard(fleet: Fleet) -> tuple[Told, dict[str, Tree]]:
     return told(fleet, "auto", {})
 
 
-@pytest.mark.parametrize("way", WAYS)
+BY_NIGHT = pytest.mark.nightly(
+    "by day the farthest of the ways are compared; these lie between two of them"
+)
+
+
+@pytest.mark.parametrize(
+    "way",
+    leave_unless(
+        BY_NIGHT,
+        WAYS,
+        ("module", "stdin, no pipelining", "module, sudo, no pipelining").__contains__,
+    ),
+)
 def test_all_ways_tell_and_do_the_same(
     way: str, fleet: Fleet, standard: tuple[Told, dict[str, Tree]]
 ) -> None:
