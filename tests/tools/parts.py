@@ -138,6 +138,7 @@ NIGHTLY = {
     "playbooks-2.16": "`oldest core` plays the file that leans on the core most; seven files take five minutes",
     "playbooks-2.16: others": "they lean on no detail that changed between 2.16 and 2.21",
     "playbooks-2.18": "what differs between 2.16 and 2.21 differs on one of those two as well",
+    "archive": "by day `playbooks` builds the archive and installs it; Galaxy's judge has its say before a pull request is merged",
     "sanity-2.21: all files": "ruff and mypy judge the files that users do not get; ansible-test adds rules for what they get",
     "sanity-2.19": "2.21 knows all that the older releases know of tests; a result changes only with files that are shipped",
     "sanity-2.20": "as 2.19",
