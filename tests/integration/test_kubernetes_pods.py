@@ -107,6 +107,7 @@ def test_a_wrong_strategy_gives_no_gpu(kube: Kube) -> None:
     kube.each(tried)
 
 
+@BY_NIGHT
 def test_a_chart_that_sets_the_strategy_for_all_nodes_overrules_their_files(kube: Kube) -> None:
     kube.plugin("native", {"DEVICE_LIST_STRATEGY": "envvar"})
     assert opened(kube.pods.run("native")) == set()
