@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses as dc
 import functools
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -67,6 +68,9 @@ OF_DRIVER = re.compile(r"nvidia[\w-]*")
 MAJOR = re.compile(r'(?m)^(\s*-?\s*"?major"?: )(\d{3})\b')
 DEVICES = re.compile(r"(?m)^(devices:\n)((?:[ -].*\n)*)")  # of a CDI spec in YAML
 DEVICE = re.compile(r"(?m)^ *- name: ")
+SOUGHT = 64  # identities that are looked for one by one: eight GPUs with seven MIG devices each
+SPEC_MARK = "cdiVersion"
+NODE_NUMBER = re.compile(r'"rdev": \[(\d+)')  # the major of a device node, in an answer as JSON
 # What of a file may travel (queries.note_lists). These are most of an answer's values, and they are
 # the question's own: they name no hardware of a host.
 LISTED = "keep"
@@ -87,6 +91,11 @@ class Identities:
     def replace_in_text(self, text: str) -> str:
         """Replace the identities in a text of this host, in one pass for any number of them."""
         return IDENTITY.sub(self._replace_identity, text) if self.names else text
+
+    def may_be_in(self, text: str) -> bool:
+        """Tell whether a text may have identities of this host. It is not read for many of them."""
+        folded = text.lower()
+        return len(self.names) > SOUGHT or any(name in folded for name in self._folded)
 
     def _replace_identity(self, found: re.Match[str]) -> str:
         """Return the replacement for an identity.
@@ -286,6 +295,8 @@ class Answers(Mapping[str, Mapping[str, Any]]):
         return qid if qid in self._answers else self._back.replace_in_text(qid)
 
     def _canonicalise_answer(self, qid: str, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        if qid not in (self._devices, LINKS) and not may_name_hardware(answer, self._known):
+            return answer
         made: Mapping[str, Any] = replace_majors(self._known.replace_in_value(answer), self._known)
         if qid == self._devices:
             return {
@@ -303,6 +314,30 @@ class Answers(Mapping[str, Mapping[str, Any]]):
         return made
 
 
+def may_name_hardware(answer: Mapping[str, Any], known: Identities) -> bool:
+    """Tell whether an answer may have an identity, a major of this host or a CDI spec in it.
+
+    Most answers have none, and one search in their text is quicker than one in each value.
+    """
+    text = json.dumps(drop_lists(answer))
+    return (
+        known.may_be_in(text)
+        or SPEC_MARK in text
+        or any(int(major) in known.majors for major in NODE_NUMBER.findall(text))
+    )
+
+
+def drop_lists(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer without the lists of what of its files may travel."""
+    return {
+        key: [drop_lists(each) if isinstance(each, Mapping) else each for each in value]
+        if isinstance(value, list)
+        else value
+        for key, value in answer.items()
+        if key != LISTED
+    }
+
+
 def replace_majors(value: Any, known: Identities) -> Any:
     """Replace the majors of device nodes, wherever an answer or a CDI spec in it has them."""
     if isinstance(value, Mapping):
@@ -314,7 +349,7 @@ def replace_majors(value: Any, known: Identities) -> Any:
                 known.majors.get(found["rdev"][0], found["rdev"][0]),
                 *found["rdev"][1:],
             ]
-        if isinstance(found.get("content"), str) and "cdiVersion" in found["content"]:
+        if isinstance(found.get("content"), str) and SPEC_MARK in found["content"]:
             spec = MAJOR.sub(
                 lambda at: f"{at[1]}{known.majors.get(int(at[2]), int(at[2]))}", found["content"]
             )
