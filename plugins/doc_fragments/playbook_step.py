@@ -221,8 +221,9 @@ options:
     description:
       - Whether the batch begins or ends.
       - V(ready) says whether it could begin now, and reports nothing, so that a person can be asked before.
+      - V(tried) is for check mode, where all hosts are tried at once. It says of each batch what the gate would make of it.
     type: str
-    choices: [ready, begin, end]
+    choices: [ready, begin, end, tried]
     required: true
   declined:
     description: Whether a person who was asked does not want the batch. Then the rollout ends as C(paused).

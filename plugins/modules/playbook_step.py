@@ -286,6 +286,12 @@ totals:
   sample:
     hosts: 2
     changed: 2
+unstarted:
+  description: The hosts that the gate would not have started. Only at the point C(tried).
+  returned: by O(step=rollout_batch)
+  type: list
+  elements: str
+  sample: []
 user:
   description: Who has started the job in AWX, empty elsewhere.
   returned: by O(step=rollout_report)

@@ -55,11 +55,14 @@ def tasks(entries: list[Mapping[str, Any]], limit: str = "") -> Iterator[tuple[s
 
 # Batches that need nothing around the change have a play of their own, before the one for all others.
 PLAIN_PLAY = next(play for play in PLAYS if play["name"] == "Roll out")
+# In check mode all hosts are tried in a play of their own, and nothing else is done with them.
+TRIED_PLAY = next(play for play in PLAYS if play["name"] == "Try the changes")
+TRIED = list(tasks(TRIED_PLAY["tasks"]))
 PLAIN = list(tasks(PLAIN_PLAY["tasks"]))
 FOUND = [
     found
     for play in PLAYS
-    if "tasks" in play and play is not PLAIN_PLAY
+    if "tasks" in play and play not in (PLAIN_PLAY, TRIED_PLAY)
     for found in tasks(play["tasks"], str(play.get("timeout") or ""))
 ]
 ORDER = [name for name, _limit in FOUND]
@@ -110,7 +113,7 @@ LIMITED = [
 
 @pytest.mark.parametrize("name", LIMITED)
 def test_each_task_on_a_host_has_the_limit_of_the_user(name: str) -> None:
-    assert {limit for found, limit in (*FOUND, *PLAIN) if found == name} == {LIMIT}
+    assert {limit for found, limit in (*FOUND, *PLAIN, *TRIED) if found == name} == {LIMIT}
 
 
 def test_a_host_of_a_plain_batch_is_changed_and_verified_and_no_more() -> None:
@@ -123,6 +126,10 @@ def test_a_host_of_a_plain_batch_is_changed_and_verified_and_no_more() -> None:
         ("Verify that containers get their GPUs", LIMIT),
         ("End the batch", ""),
     ]
+
+
+def test_in_check_mode_a_host_is_tried_and_no_more() -> None:
+    assert TRIED == [("Converge the host", LIMIT), ("Tell what each batch would do", "")]
 
 
 NEEDS = [

@@ -44,6 +44,21 @@ def planned(words: str) -> list[list[str]]:
     return found
 
 
+def predicted(words: str) -> list[list[str]]:
+    """The hosts of each batch, as check mode tells them when all hosts have been tried."""
+    found = re.findall(r"^batch \d+ of \d+, [^:\n]+: (gpu.+)$", words, re.MULTILINE)
+    return [
+        [f"gpu{number}" for span in spans for number in range(int(span[0]), int(span[-1]) + 1)]
+        for folded in found
+        for spans in [[s.split("-") for s in re.sub(r"gpu|[\[\] ]", "", folded).split(",")]]
+    ]
+
+
+# What Ansible prints of its own: titles of plays and tasks, and a line for each host
+TITLE = re.compile(r"(TASK|PLAY) ")
+OF_HOST = re.compile(r"(ok|changed|skipping|fatal|included): |\S+ +: ok=")
+
+
 @dc.dataclass(frozen=True)
 class Ran:
     """One run, and the hosts that were changed when it had ended."""
@@ -99,7 +114,36 @@ def test_check_mode_predicts_the_batches_and_changes_nothing(story: dict[str, Ra
         in words
     )
     assert words.count("[action.would-pause]") == 1
-    assert batches(words) == batches(story["rollout"].words)
+    assert predicted(words) == planned(words) == batches(story["rollout"].words)
+
+
+THIRD_CLASS = {"gpufleet_engine_version": "2.0.3"}
+
+
+def test_check_mode_tries_all_hosts_at_once_and_the_collection_tells_most_of_its_lines(
+    tmp_path: Path,
+) -> None:
+    three_kinds = fleet(tmp_path, gpu5=THIRD_CLASS, gpu6=THIRD_CLASS)
+    status, words = play(tmp_path, three_kinds, "rollout", "--check")
+    assert status == 0, words
+    assert batches(words) == []
+    lines = words.splitlines()
+    titles = sum(bool(TITLE.match(line)) for line in lines)
+    hosts = sum(bool(OF_HOST.match(line)) for line in lines)
+    assert len(lines) <= 250, words
+    # an empty line goes before each title
+    assert 2 * titles + hosts < len(lines) / 2, words
+
+
+def test_in_check_mode_a_canary_that_is_lost_stops_the_batches_behind_it(
+    tmp_path: Path,
+) -> None:
+    inventory = fleet(tmp_path, gpu2=VANISHES)
+    status, words = play(tmp_path, inventory, "rollout", "--check", *SIX)
+    assert status == 2, words
+    assert told(words)["gpu2"] == "lost", words
+    assert told(words)["gpu9"] == "would", words
+    assert {told(words)[host] for host in ("gpu1", "gpu3", "gpu4")} == {"pending"}, words
 
 
 # What follows is about single hosts and whole batches: six hosts have them all. Who is in which

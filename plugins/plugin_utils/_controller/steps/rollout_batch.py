@@ -50,7 +50,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
 
 
 def pass_gate(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
-    """Begin or end the batch, and return the progress and the hosts that must not start."""
+    """Begin or end the batch, and return the progress and the hosts that must not start.
+
+    With `tried`, tell of every batch.
+    """
     args = arguments.read_step_options(action, "rollout_batch")
     variables, plan, wanted = (
         task_vars,
@@ -58,9 +61,12 @@ def pass_gate(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
         settings.build_rollout_settings(args["settings"]),
     )
     check = bool(action._task.check_mode)
-    number = get_batch_number(plan, variables)
+    tried = args["point"] == "tried"
+    number = 0 if tried else get_batch_number(plan, variables)
     writer = EventWriter(action, variables, wanted.events if not check else ())
     gate = Gate(args, plan, wanted, number, variables["hostvars"], check, writer)
+    if tried:
+        return tell_tried_batches(gate, variables.get("ansible_play_batch") or ())
     found = get_progress_before_batch(plan, number, variables["hostvars"])
     return (
         end_rollout_batch(gate, found)
@@ -227,6 +233,29 @@ def end_rollout_batch(gate: Gate, found: progress.Progress) -> dict[str, Any]:
         **shape_batch_result(gate.args, found, {}),
         "warnings": [*warnings, *gate.writer.result.get("warnings", ())],
     }
+
+
+def tell_tried_batches(gate: Gate, tried: Collection[str]) -> dict[str, Any]:
+    """Tell of each batch what the gate would make of it, by what its hosts said in check mode.
+
+    There nothing is restarted, so Ansible had all hosts in one batch. Return the progress at the
+    end, and the hosts that the gate would not have started.
+
+    tried: the hosts that Ansible had.
+    """
+    planned = [host for batch in gate.plan["batches"] for host in batch["hosts"]]
+    found = check_planned_batch(progress.Progress(), planned, tried)
+    started: list[str] = []
+    for number in range(len(gate.plan["batches"])):
+        one = dc.replace(gate, number=number)
+        begun = begin_rollout_batch(one, found, list(one.classes))
+        found = progress.read_progress(begun["progress"])
+        if found.ended:
+            break
+        started += [host for host in one.classes if host not in begun["held"]]
+        found = progress.read_progress(end_rollout_batch(one, found)["progress"])
+    unstarted = sorted(set(planned) - set(started))
+    return {**shape_batch_result({"point": "end"}, found, {}), "unstarted": unstarted}
 
 
 class EventWriter:

@@ -60,8 +60,11 @@ def report_rollout(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, A
         or args["refused"]
     )
     status = describe_rollout_end(found, wrong, check)
+    # A run that changes nothing shows what would change. With --diff the files themselves show it.
+    details = check and not task_vars.get("ansible_diff_mode")
     lines = fleet_hosts.list_fleet_lines(
-        results, fleet_hosts.FleetView(console.get_terminal_width(), False, check)
+        results,
+        fleet_hosts.FleetView(console.get_terminal_width(), details, check, reasons=False),
     )
     why = found.ended or (waits(found) if status == "paused" else "")
     lines += [f"the rollout is {status}: {why}"] if why and why != wrong else []
@@ -179,7 +182,8 @@ def get_rollout_result(
         rollout_batch.get_converged_result(variables),
         rollout_batch.list_other_steps(variables),
     )
-    if not converged and not any(steps):
+    step = variables.get(registered.ROLLOUT_STEP) or {}
+    if host in (step.get("unstarted") or ()) or (not converged and not any(steps)):
         if host in found.bad or has_started(host, variables):
             return {**about, "unreachable": True, "msg": run_messages.LOST_IN_BATCH.fill()}
         why = (

@@ -39,7 +39,8 @@ Cells = Callable[[str, outcomes.Result], Sequence[str]]
 class FleetView:
     """The way to show a fleet.
 
-    check: whether the results are of check mode. cells: the user's own columns, instead of those
+    details: whether each distinct change is shown. reasons: whether with why it is made. check: whether
+    the results are of check mode. cells: the user's own columns, instead of those
     below.
     """
 
@@ -48,6 +49,7 @@ class FleetView:
     check: bool = False
     titles: tuple[str, ...] = ()
     cells: Cells | None = None
+    reasons: bool = True
 
 
 def list_fleet_lines(results: outcomes.Results, view: FleetView) -> list[str]:
@@ -64,7 +66,11 @@ def list_fleet_lines(results: outcomes.Results, view: FleetView) -> list[str]:
         else []
     )
     below = [
-        *(groups.list_group_lines(results, view.width, view.check) if view.details else ()),
+        *(
+            groups.list_group_lines(results, view.width, view.check, view.reasons)
+            if view.details
+            else ()
+        ),
         *fleet_diffs.list_changes(results, view.width),
         *leftovers.list_leftover_lines(results, view.width, view.check, view.details),
         *list_fleet_notes(results, view.width),

@@ -68,16 +68,19 @@ def list_group_units(result: outcomes.Result) -> list[str]:
     return [str(u) for u in restarts or ()]
 
 
-def list_group_lines(results: outcomes.Results, width: int, check: bool = False) -> list[str]:
+def list_group_lines(
+    results: outcomes.Results, width: int, check: bool = False, reasons: bool = True
+) -> list[str]:
+    """Return the lines about each distinct change. reasons: whether they say why."""
     return [
         line
         for hosts in group_hosts_by_difference(results)
-        for line in show_group(hosts, results, width, check)
+        for line in show_group(hosts, results, width, check, reasons)
     ]
 
 
 def show_group(
-    hosts: Sequence[str], results: outcomes.Results, width: int, check: bool
+    hosts: Sequence[str], results: outcomes.Results, width: int, check: bool, reasons: bool
 ) -> list[str]:
     first = results[hosts[0]]
     count = f"{outcomes.format_host_count(len(hosts))}: " if len(hosts) > 1 else ""
@@ -99,7 +102,7 @@ def show_group(
         if is_whole_file_difference(difference) != place:
             place = is_whole_file_difference(difference)
             found += layout.lay_out_paragraph(place, width, 2)
-        found += show_group_difference([(host, seen[host][n]) for host in hosts], width)
+        found += show_group_difference([(host, seen[host][n]) for host in hosts], width, reasons)
     rest = len(first["differences"]) - DIFFERENCES_SHOWN
     found += (
         layout.lay_out_paragraph(f"and {names.count_noun(rest, 'more difference')}", width, 2)
@@ -136,7 +139,9 @@ def is_whole_file_difference(difference: Difference) -> str:
     )
 
 
-def show_group_difference(variants: Sequence[tuple[str, Difference]], width: int) -> list[str]:
+def show_group_difference(
+    variants: Sequence[tuple[str, Difference]], width: int, reasons: bool
+) -> list[str]:
     """Show one difference of a group: its key, the change, and the reason, with numbers of hosts if
     their values differ.
     """
@@ -155,6 +160,8 @@ def show_group_difference(variants: Sequence[tuple[str, Difference]], width: int
             for text in list_commonest_values(changes)
             for line in layout.lay_out_paragraph(text, width, 6)
         ]
+    if not reasons:
+        return found
     why = sentences.merge_sentences(dict.fromkeys(str(d.get("why") or "") for _host, d in variants))
     return [*found, *(line for line in layout.lay_out_paragraph(why, width, 6, 0) if why)]
 
