@@ -37,7 +37,7 @@ TAKEN = [
 
 WAYS = ("module", "host")
 BY_NIGHT = pytest.mark.nightly(
-    "both ways make the same edit; by day it is that of the module host, and `judge: containerd` has other wishes"
+    "both ways make the same edit; by day it is that of the module host, and `judge: containerd` wants other settings"
 )
 
 
