@@ -10,9 +10,14 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Handler,
     Kubelet,
     Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
@@ -32,6 +37,18 @@ from tests.unit.docker_hosts import (
     UNIT,
     running,
 )
+
+
+def test_the_file_of_a_flag_is_asked_for_with_the_values_of_the_playbooks_handlers() -> None:
+    """Otherwise a value that the playbook has itself would stay hidden, and differ in each run."""
+    policy = Policy(handlers=(Handler(options={"runtimeArgs": ["--debug"]}),))
+    seen = running(argv=["--config-file", "/etc/other.json"])
+    first = Observation(seen.host, dict(seen.answers))
+    with pytest.raises(NeedMore) as asked:
+        docker_detect.find_instances(policy, docker_detect.read_facts(policy, first))
+    assert asked.value.questions == [
+        docker_config.ask_for_docker_file("/etc/other.json", policy.handlers)
+    ]
 
 
 @pytest.mark.parametrize(
