@@ -94,9 +94,9 @@ def host(
 
 
 def planned(policy: Policy, seen: Any, **decision: Any) -> Plan:
-    instance = crio_detect.find_instances(policy, crio_detect.read_facts(policy, seen))[0]
-    record = decide.decide_one(policy, instance, Kubelet())
     facts = crio_detect.read_facts(policy, seen)
+    instance = crio_detect.find_instances(policy, facts)[0]
+    record = decide.decide_one(policy, instance, Kubelet())
     return crio_detect.plan_instance(policy, facts, instance, dc.replace(record, **decision))
 
 

@@ -16,7 +16,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import consumers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
     planned_host,
 )
@@ -50,7 +54,8 @@ def look(
     driver = more.pop("driver", ONE_GPU)
     rest = {"record": record(policy, *engines, driver=driver), **more}
     there = of or seen()
-    offers = Fact(lambda: swarm.read_swarm_facts(policy, there, engines))
+    read = {traits.DOCKER: docker_detect.read_facts(policy, there)}
+    offers = Fact(lambda: swarm.read_swarm_facts(policy, there, engines, read))
     facts = planned_host.read_known_bad_facts(policy, there, offers)
     return planned_host.KnownBadLook(
         policy=policy, facts=facts, instances=engines, driver=driver, plan=plan, **rest

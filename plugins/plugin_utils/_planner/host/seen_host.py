@@ -387,7 +387,7 @@ def read_host_facts(
         after = device_nodes.predict_device_nodes(policy, obs, driver)
         return spec_facts.read_spec_facts(placed, after, record, driver, probe_source)
 
-    offers = Fact(lambda: swarm.read_swarm_facts(policy, obs, seen.instances))
+    offers = Fact(lambda: swarm.read_swarm_facts(policy, obs, seen.instances, seen.engines))
     return HostFacts(
         seen=seen,
         engines_back=restore.read_take_back_facts(obs, seen.engines),
@@ -396,7 +396,7 @@ def read_host_facts(
         installation=installation.read_installation_facts(policy, obs),
         nodes=device_nodes.read_device_node_facts(policy, obs),
         runtime=toolkit_config.read_toolkit_config_facts(policy, obs),
-        hooks=oci_hook.read_hook_facts(policy, obs, record),
+        hooks=oci_hook.read_hook_facts(policy, obs, record, seen.engines),
         writers=other_writers.read_writer_facts(obs),
         foreign=read_foreign_facts(placed, obs),
         plugin=device_plugin.read_plugin_facts(obs),

@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses as dc
 import json
 import posixpath
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
@@ -154,9 +156,18 @@ class HookFacts:
     earlier: earlier_runs.EarlierRuns
 
 
-def read_hook_facts(policy: Policy, obs: Observation, record: HostDecision | None) -> HookFacts:
-    """Return the facts of this room. record: the host's decision, None if a plan goes without one."""
-    crio = crio_facts.read_crio_facts(policy, obs)
+def read_hook_facts(
+    policy: Policy,
+    obs: Observation,
+    record: HostDecision | None,
+    engines: Mapping[str, Any] = MappingProxyType({}),
+) -> HookFacts:
+    """Return the facts of this room.
+
+    record: the host's decision, None if a plan goes without one. engines: the facts of each engine
+    that the look at the host has read, by its name. Those of CRI-O are read here otherwise.
+    """
+    crio = engines.get(traits.CRIO) or crio_facts.read_crio_facts(policy, obs)
     return HookFacts(
         Fact(lambda: list_hook_directories(crio, record) if record else (DIRECTORY,)),
         Fact(lambda: list_written_hook_directories(policy, crio)),

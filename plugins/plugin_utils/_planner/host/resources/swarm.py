@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
@@ -37,6 +37,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    facts as docker_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     messages,
@@ -68,19 +71,17 @@ class Offered:
         return f"{self.where}:{self.line}" if self.line else self.where
 
 
-def read_offered(policy: Policy, obs: Observation, instances: Sequence[Instance]) -> Offered | None:
-    """Read which GPUs the host offers under names that the NVIDIA runtime is set to read; None if
+def find_offered(
+    facts: docker_facts.DockerFacts, setting: object, docker: Instance
+) -> Offered | None:
+    """Return which GPUs the host offers under names that the NVIDIA runtime is set to read; None if
     there are none.
+
+    setting: the variables that the runtime is set to read.
     """
-    found = next((i for i in instances if i.engine == traits.DOCKER and not i.refusal), None)
-    setting = (
-        toolkit_config.read_toolkit_config_facts(policy, obs).read_setting(toolkit_config.SWARM)
-        if found
-        else None
-    )
-    if found is None or not isinstance(setting, str) or not setting:
+    if not isinstance(setting, str) or not setting:
         return None
-    pairs, where, line = _read_pairs(policy, obs, found)
+    pairs, where, line = _list_pairs(facts, docker)
     if file_places.is_hidden_value(setting):
         return Offered((), where, line, known=False) if pairs else None
     variables = [word.strip().upper() for word in setting.split(",")]
@@ -90,19 +91,19 @@ def read_offered(policy: Policy, obs: Observation, instances: Sequence[Instance]
     return Offered(gpus, where, line, known=bool(gpus))
 
 
-def _read_pairs(
-    policy: Policy, obs: Observation, docker: Instance
+def _list_pairs(
+    facts: docker_facts.DockerFacts, docker: Instance
 ) -> tuple[list[tuple[str, str]], str, int | None]:
-    """Read the names and values of a Docker's resources, with the place that sets them.
+    """Return the names and values of a Docker's resources, with the place that sets them.
 
     Its flag outranks its file.
     """
-    flags = config.flags_given(policy, obs)
+    flags = facts.flags.value
     by_flag = config.list_docker_flag_values(flags, config.ADD_RESOURCE)
     if by_flag:
         return [_split_pair(item) for item in by_flag], flags.where or docker.unit, flags.line
     try:
-        document = config.read_docker_document(obs, docker.config_path, policy.handlers)[1]
+        document = facts.documents.get(docker.config_path)[1]
     except PlanError:  # the plan for Docker reports what is wrong with its file
         return [], docker.config_path, None
     listed = json_text.look_up_json(document, config.RESOURCES)
@@ -144,10 +145,22 @@ class SwarmFacts:
     mode: Fact[Any]
 
 
-def read_swarm_facts(policy: Policy, obs: Observation, instances: Sequence[Instance]) -> SwarmFacts:
+def read_swarm_facts(
+    policy: Policy,
+    obs: Observation,
+    instances: Sequence[Instance],
+    engines: Mapping[str, Any],
+) -> SwarmFacts:
+    """Return the facts of this room. engines: the facts of each engine, by its name."""
     runtime = toolkit_config.read_toolkit_config_facts(policy, obs)
+    found = next((i for i in instances if i.engine == traits.DOCKER and not i.refusal), None)
+    offered = (
+        find_offered(engines[traits.DOCKER], runtime.read_setting(toolkit_config.SWARM), found)
+        if found
+        else None
+    )
     return SwarmFacts(
-        read_offered(policy, obs, instances),
+        offered,
         Fact(lambda: runtime.read_setting((*toolkit_config.RUNTIME, "mode"))),
     )
 

@@ -14,10 +14,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     PlanError,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    toml,
+    toml_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Handler,
     Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
@@ -49,6 +55,21 @@ from tests.unit.crio_plans import (
     taken_back,
     written,
 )
+
+
+def test_each_file_is_parsed_once_for_a_look_and_its_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[str] = []
+    parse = toml_file.read_toml_file
+
+    def count(file: ObservedFile) -> toml.TomlDocument:
+        parsed.append(file.path)
+        return parse(file)
+
+    monkeypatch.setattr(toml_file, "read_toml_file", count)
+    assert written(planned(Policy(), host({"/etc/crio/crio.conf": "[crio.runtime]\n"})))
+    assert parsed == ["/etc/crio/crio.conf", f"{DIRECTORY}/10-crio.conf"]
 
 
 def test_a_running_crio_is_found_with_its_own_word() -> None:
