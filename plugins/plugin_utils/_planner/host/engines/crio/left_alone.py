@@ -36,6 +36,7 @@ METHODS = ("Status", "Version")
 
 
 def has_crio_answered(facts: crio_facts.CrioFacts) -> bool:
+    """Tell whether CRI-O answers all of them."""
     answers = (facts.answers.get(method) for method in METHODS)
     return all(answer and "error" not in answer for answer in answers)
 

@@ -471,6 +471,7 @@ def explain_crio_key(key: str, desired: DesiredCrio) -> str:
 
 
 def stage_crio_files(facts: crio_facts.CrioFacts) -> tuple[transaction.Staged, ...]:
+    """Return what is staged for the check: the main file, if there is one, and the drop-ins."""
     where = facts.where.value
     main: tuple[transaction.Staged, ...] = (
         ({"name": "crio.conf", "source": where.config},)
