@@ -322,6 +322,8 @@ IMITATED = {
     "evidence_file": "/var/log/record",
 }
 NODES = "/driver/nvidia"
+STEPS = playbook_step.STEPS
+OF_TYPE: dict[str, Any] = {"str": "some", "list": ["some"], "dict": {}, "bool": True, "int": 1}
 
 
 def of_task(module: str = "host", **given: Any) -> dict[str, Any]:
@@ -354,6 +356,22 @@ def test_with_the_variable_all_hosts_have_what_stands_for_gpus(
     assert {name: args[name] for name in IMITATED} == IMITATED
     assert f"/opt/fake/proc{NODES}" in asked(policy)
     assert f'"/proc{NODES}' not in asked(policy)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_has_its_own_options_and_no_places_of_test_hosts(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a step hands on, such as the user's own check, takes no other options."""
+    spec = arguments.derive_step_spec(step)
+    given = {
+        name: option["choices"][0] if "choices" in option else OF_TYPE[option["type"]]
+        for name, option in spec.items()
+        if option.get("required")
+    }
+    action: Any = types.SimpleNamespace(_task=types.SimpleNamespace(args={**given, "step": step}))
+    monkeypatch.setenv(VARIABLE, json.dumps(IMITATED))
+    assert set(arguments.read_step_options(action, step)) == set(spec)
 
 
 PROGRAMS = {

@@ -135,9 +135,12 @@ def _derive_option(option: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_step_options(action: ActionBase, step: str) -> dict[str, Any]:
-    """Return the validated options of a step. Raise PlanError for an option of another step."""
+    """Return the validated options of a step. Raise PlanError for an option of another step.
+
+    They are all that its task says: a step looks at no host, so it has no imitated places.
+    """
     given = {name: value for name, value in action._task.args.items() if name != STEP}
-    return _read_options(given, derive_step_spec(step))
+    return _read_options(given, derive_step_spec(step), {})
 
 
 def read_task_options(
@@ -151,11 +154,16 @@ def read_task_options(
 
     of_role: the options that a role leaves to its variables (role_variables.py).
     """
-    return _read_options({**action._task.args, **(of_role or {})}, spec_, docker=docker)
+    given = {**action._task.args, **(of_role or {})}
+    return _read_options(given, spec_, get_imitated_places(), docker=docker)
 
 
 def _read_options(
-    given: Mapping[str, Any], spec_: Mapping[str, Any], *, docker: bool = False
+    given: Mapping[str, Any],
+    spec_: Mapping[str, Any],
+    imitated: Mapping[str, str],
+    *,
+    docker: bool = False,
 ) -> dict[str, Any]:
     named: Mapping[str, Any] = {name: given[name] for name in given if name in spec_}
     require_versions(named)
@@ -163,7 +171,7 @@ def _read_options(
     require_plain_options(validated)
     # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses
     # that tomlkit does not know.
-    plain: dict[str, Any] = {**json.loads(json.dumps(validated)), **get_imitated_places()}
+    plain: dict[str, Any] = {**json.loads(json.dumps(validated)), **imitated}
     options.check_options(plain, docker=docker)
     return options.clean_option_paths(plain)
 
