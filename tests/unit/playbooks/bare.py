@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +59,17 @@ def run(place: Path, program: str, *arguments: Any, **environment: str) -> tuple
     )
     assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
     return done.returncode, done.stdout + done.stderr
+
+
+def read_errors(words: str) -> list[dict[str, Any]]:
+    """Return the error of each task that failed, in its four parts. Ansible prints results as JSON,
+    and what it prints besides them differs between its releases.
+    """
+    found = [
+        json.loads(text)
+        for text in re.findall(r"^fatal: .*?FAILED! => (\{.*\})$", words, re.MULTILINE)
+    ]
+    return [result["error"] for result in found if "error" in result]
 
 
 def play(place: Path, inventory: Path, name: str, *arguments: str, **extra: Any) -> tuple[int, str]:
