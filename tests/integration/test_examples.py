@@ -32,7 +32,8 @@ MODULES = sorted({path.stem for path in (ROOT / "plugins/modules").glob("*.py")}
 README = (ROOT / "README.md").read_text()
 PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
 HOSTS = {
-    "ex-containerd": {"kind": "containerd-1.7", "gpus": 2, "driver": "ok"},
+    # with the channel that an example of cdi_spec names
+    "ex-containerd": {"kind": "containerd-1.7", "gpus": 2, "driver": "ok", "channels": 1},
     "ex-crio": {"kind": "crio-1.34", "gpus": 2, "driver": "ok"},
     "ex-docker": {"kind": "docker", "gpus": 2, "driver": "ok"},
 }

@@ -118,7 +118,7 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     assert (again.changed, again.operations[HOST]) == ({}, 1)
 
     # What the role verify does after the role host.
-    converge = {f"{HERE}node": {**OPTIONS, "sharing": sharing}, "register": "converged"}
+    converge = {f"{HERE}host": {**OPTIONS, "sharing": sharing}, "register": "converged"}
     verify = {
         f"{HERE}host_verify": {
             "image": images.PROBE,

@@ -289,7 +289,7 @@ def test_the_journal_is_bounded_and_told_in_words(host: str, weeks: Story) -> No
     assert len(later.journal) <= KEPT + 1, "and one that is not over"
     assert len(later.history) == len(later.journal)
     assert re.match(
-        r"\d{4}-\S+Z gpufleet\.nvidia\.node: wrote /etc/.*; restarted " + re.escape(unit),
+        r"\d{4}-\S+Z gpufleet\.nvidia\.host: wrote /etc/.*; restarted " + re.escape(unit),
         later.history[0],
     ), later.history[0]
     assert re.match(rf"\S+Z run {KEPT + 1}: wrote {TOOLKIT}: stands$", later.history[2])
