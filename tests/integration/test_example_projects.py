@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.tools.tables import read_column
 from tests.unit.playbooks import bare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,17 +113,6 @@ def content(place: Path) -> dict[str, bytes]:
     return {str(path.relative_to(place)): path.read_bytes() for path in files}
 
 
-def column(words: str, heading: str) -> dict[str, str]:
-    """One column of the table that a playbook ends with, by host."""
-    lines = [line.strip().strip('",') for line in words.splitlines()]
-    start = next(index for index, line in enumerate(lines) if line.startswith("HOST "))
-    at = lines[start].index(heading)
-    rows = lines[
-        start + 1 : next(index for index in range(start + 1, len(lines)) if not lines[index])
-    ]
-    return {row.split()[0]: row[at:].split("  ")[0] for row in rows if ".example.org" in row[:20]}
-
-
 # their own tests: in this file, test_awx_workflow.py and test_runners.py
 ELSEWHERE = {
     "ci",
@@ -140,15 +130,15 @@ def test_an_example_does_what_its_readme_says(name: str, tmp_path: Path) -> None
     place = project(tmp_path, name)
     before = content(place)
     planned = play(place, "gpufleet.nvidia.plan")
-    assert column(planned, "INJECTION") == {
+    assert read_column(planned, "INJECTION") == {
         host: it.injection for host, it in FLEETS[name].items()
     }, "and no host outside the group"
-    assert set(column(planned, "CHANGED").values()) == {"would"}
+    assert set(read_column(planned, "CHANGED").values()) == {"would"}
     play(place, "gpufleet.nvidia.site", "--check", "--diff")
     assert content(place) == before
-    assert set(column(play(place, "gpufleet.nvidia.site"), "CHANGED").values()) == {"yes"}
+    assert set(read_column(play(place, "gpufleet.nvidia.site"), "CHANGED").values()) == {"yes"}
     assert content(place) != before
-    assert set(column(play(place, "gpufleet.nvidia.site"), "CHANGED").values()) == {"no"}
+    assert set(read_column(play(place, "gpufleet.nvidia.site"), "CHANGED").values()) == {"no"}
     play(place, "gpufleet.nvidia.rollback")
     assert content(place) == before
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.integration.containers import CRICTL
 from tests.tools.onlab import Fleet, Run, settings
+from tests.tools.tables import read_rows
 
 HOSTS = {
     "rp-containerd": {"kind": "containerd-1.7", "gpus": 2, "driver": "ok"},
@@ -57,8 +58,14 @@ def test_every_run_is_a_success(runs: dict[str, Run]) -> None:
 
 
 def test_the_table_has_the_gpus_of_real_hosts(runs: dict[str, Run]) -> None:
-    line = r"^rp-crio +CRI-O 1\.34\.\d+ +2 x H100 80GB HBM3, 550\.163\.01 +native-cdi +yes +crio "
-    assert re.search(line, runs["site"].words, re.MULTILINE)
+    (row,) = (row for row in read_rows(runs["site"].words) if row["HOST"] == "rp-crio")
+    assert re.fullmatch(r"CRI-O 1\.34\.\d+", row["ENGINE"])
+    assert {title: row[title] for title in ("GPUS", "INJECTION", "CHANGED", "RESTARTED")} == {
+        "GPUS": "2 x H100 80GB HBM3, 550.163.01",
+        "INJECTION": "native-cdi",
+        "CHANGED": "yes",
+        "RESTARTED": "crio",
+    }
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -66,18 +73,20 @@ def test_a_verification_shows_what_was_opened_and_what_was_refused(
     host: str, runs: dict[str, Run]
 ) -> None:
     words = " ".join(runs["verify"].words.split())
-    evidence = r"one: opened nvidia0, nvidiactl, refused nvidia1; all: opened nvidia\[0-1\], nvidiactl; none: refused nvidia\[0-1\]"
-    assert re.search(rf"{host} yes \S+ \S+ native-cdi {evidence}", words)
+    evidence = (
+        "one: opened nvidia0, nvidiactl, refused nvidia1; all, management: opened nvidia[0-1], nvidiactl;"
+        " none: refused nvidia[0-1], nvidia-modeset, nvidia-uvm, nvidia-uvm-tools, nvidiactl"
+    )
+    assert re.search(rf"{host} yes \S+ \S+ native-cdi {re.escape(evidence)}", words)
     assert "Containers of localhost/gpufleet/probe:lab" in words
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_journal_is_a_table(host: str, runs: dict[str, Run]) -> None:
-    assert re.search(
-        rf"^{host} +\d{{4}}-\d\d-\d\dT\S+Z +gpufleet\.nvidia\.node +in force +ran ",
-        runs["journal"].words,
-        re.MULTILINE,
-    )
+    row = next(row for row in read_rows(runs["journal"].words) if row["HOST"] == host)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\S+Z", row["TIME"])
+    assert (row["REASON"], row["STATE"]) == ("gpufleet.nvidia.host", "in force")
+    assert row["DONE"].startswith("ran ")
 
 
 def test_a_rollback_names_the_pods_that_would_hang(runs: dict[str, Run]) -> None:

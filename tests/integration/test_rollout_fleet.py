@@ -30,6 +30,7 @@ from tests.integration.trapped_hosts import DROP_IN, TRAP
 from tests.lab.inventory import KERNEL_LOG
 from tests.tools.killed_at import killed_at
 from tests.tools.onlab import ROOT, Fleet, Run
+from tests.tools.tables import read_column
 
 pytestmark = pytest.mark.lab
 
@@ -99,10 +100,7 @@ class Week:
 
     def word(self, day: str, host: str) -> str:
         """What became of a host, by the table."""
-        words = self.runs[day].words
-        table = words[words.rindex("\nHOST ") :].partition("\n\n")[0].splitlines()
-        at = table[1].index("CHANGED"), table[1].index("RESTARTED")
-        return next(line[slice(*at)].strip() for line in table if line.split()[:1] == [host])
+        return read_column(self.runs[day].words, "CHANGED")[host]
 
 
 class Scene:

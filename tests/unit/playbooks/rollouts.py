@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from tests.tools import tables
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import written
 
@@ -62,47 +63,8 @@ def batches(words: str) -> list[list[str]]:
 
 
 def told(words: str) -> dict[str, str]:
-    """Return what became of each host, by the table. Hosts of a folded line are told apart again; a
-    constant column is below the table.
-    """
-    table = words[words.rindex("\nHOST ") :].partition("\n\n")[0].splitlines()[1:]
-    titles = table[0]
-    rows = {line.split()[0]: line for line in table[1:] if line.startswith("gpu")}
-    constant = next(
-        (
-            found[1]
-            for line in table
-            if (found := re.search(r"^on all hosts: .*\bchanged ([a-z ]+)", line))
-        ),
-        "",
-    )
-    start = titles.index("CHANGED") if not constant else 0
-    end = next(
-        (
-            titles.index(title)
-            for title in ("RESTARTED", "WHY")
-            if title in titles and titles.index(title) > start
-        ),
-        None,
-    )
-    return {
-        host: constant or line[start:end].strip()
-        for name, line in rows.items()
-        for host in expand(name)
-    }
-
-
-def expand(name: str) -> list[str]:
-    """Return the hosts of a name such as gpu[1-3,9]."""
-    found = re.fullmatch(r"(\w+)\[([\d,-]+)\]", name)
-    if not found:
-        return [name]
-    spans = [part.partition("-") for part in found[2].split(",")]
-    return [
-        f"{found[1]}{number}"
-        for first, _dash, last in spans
-        for number in range(int(first), int(last or first) + 1)
-    ]
+    """Return what became of each host, by the table."""
+    return tables.read_column(words, "CHANGED")
 
 
 def changed(place: Path) -> list[str]:

@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import table_row
 
+from tests.tools import tables
 from tests.unit.records import record
 
 CDI = Cdi(
@@ -133,6 +134,11 @@ def test_equal_lines_fold_from_three_on_and_constant_columns_leave_the_table(
     found = fleet_hosts.list_fleet_lines(results, FleetView())[2:]
     assert found[:-1] == [line.format(why="it resolves CDI devices itself") for line in lines]
     assert found[-1] == "on all hosts: gpus 2 x L4, 550.163, injection native-cdi, changed no"
+    words = "\n".join(["", *found, "", "PLAY RECAP"])
+    engines = {host: one["row"]["engine"] for host, one in results.items()}
+    assert tables.read_column(words, "ENGINE") == engines, "as the tests of playbooks read it"
+    assert tables.read_column(words, "GPUS") == dict.fromkeys(results, "2 x L4, 550.163")
+    assert tables.read_column(words, "CHANGED") == dict.fromkeys(results, "no")
 
 
 def test_on_eighty_columns_the_reason_stands_below_its_row_and_nothing_is_cut() -> None:
