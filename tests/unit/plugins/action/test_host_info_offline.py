@@ -40,6 +40,12 @@ REST = Plan(
 SEEN = Observation({}, {})
 
 
+@pytest.fixture(autouse=True)
+def no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planner of these tests needs no facts of a host."""
+    monkeypatch.setattr(host_info.seen_host, "read_host_facts", lambda *_given: None)
+
+
 def offline(error: PlanError, rest: Plan | PlanError) -> Any:
     """Make a planner that refuses a host whose packages come from somewhere, and plans the rest of
     it.
