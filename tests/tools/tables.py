@@ -37,9 +37,11 @@ def read_rows(words: str) -> list[Row]:
 
 
 def read_constant_columns(below: str) -> Row:
-    """Return the columns with one value on all hosts, of the line below the table."""
+    """Return the columns with one value on all hosts, of the line below the table. Lines of another
+    kind may follow it.
+    """
     titles = "|".join(title.lower() for title in TITLES)
-    parts = re.split(rf"(?:^|, )({titles}) ", " ".join(below.split()))
+    parts = re.split(rf"(?:^|, )({titles}) ", below.partition("\n")[0])
     return {title.upper(): value for title, value in zip(parts[1::2], parts[2::2], strict=True)}
 
 
