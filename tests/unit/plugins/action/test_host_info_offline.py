@@ -73,14 +73,14 @@ def test_the_rest_is_planned_without_the_source(
     given: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        host_info.host, "plan_host", offline(repository.NoSource("out of reach"), REST)
+        host_info.host_plan, "plan_host", offline(repository.NoSource("out of reach"), REST)
     )
     assert host_info.plan_without_source(given, SEEN, None) == REST  # type: ignore[arg-type]
 
 
 def test_a_rest_that_is_refused_as_well_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        host_info.host,
+        host_info.host_plan,
         "plan_host",
         offline(repository.NoSource("out of reach"), PlanError("line 3")),
     )
