@@ -7,6 +7,6 @@ from __future__ import annotations
 
 # the mutant's key -> why its behaviour is the same
 EQUIVALENT: dict[str, str] = {
-    "core/formats/toml_scanner.py:_space: end < 0 -> end <= 0": "a line never ends at 0, since a comment begins before its end",
-    "host/sharing/resource.py:kept_settings: return {} -> return None": "its one caller asks whether it is empty",
+    "core/formats/toml_scanner.py:_skip_space: end < 0 -> end <= 0": "a line never ends at 0, since a comment begins before its end",
+    "host/sharing/resource.py:read_kept_sharing: return {} -> return None": "its one caller asks whether it is empty",
 }

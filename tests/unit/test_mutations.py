@@ -86,3 +86,11 @@ def test_a_sample_keeps_what_stays_when_another_function_changes() -> None:
         == mutations.sample(before, 20, 5)
         != mutations.sample(before, 20, 6)
     )
+
+
+def test_each_mutant_without_an_effect_is_still_there() -> None:
+    """A function that was renamed would have its reason forgotten."""
+    from equivalent_mutants import EQUIVALENT
+    from mutations import PLANNER, find_sites
+
+    assert set(EQUIVALENT) <= {site.key for site in find_sites(PLANNER)}
