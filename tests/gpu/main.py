@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, trust
+
 from tests.gpu import capture, device_rules, nvml_sources, report, scrub, steps
 
 PROGRAM = os.path.abspath(sys.argv[0])
@@ -470,15 +472,35 @@ def write(folder, name, document, secrets):
         told = "%s is not written: it still has a %s of this machine." % (name, ", a ".join(left))
         raise Ended("not-scrubbed", told)
     path = os.path.join(folder, name)
-    with open(path, "w", encoding="utf-8") as handle:
-        handle.write(text)
+    spare = path + ".new"
+    try:
+        with open(spare, "w", encoding="utf-8") as handle:
+            handle.write(text)
+        os.rename(spare, path)
+    except OSError as exc:
+        raise Ended("not-written", "%s cannot be written: %s." % (path, exc.strerror))
     return path
+
+
+def make_folder(folder):
+    """Make the folder of report and capture. Raise Ended if another account could have led us to
+    it, or could put links into it: root would write where they lead.
+    """
+    try:
+        os.makedirs(folder, exist_ok=True)
+        doubt = trust.judge_path("", os.path.abspath(folder))
+    except OSError as exc:
+        raise Ended("not-written", "%s cannot be made: %s." % (folder, exc.strerror))
+    except host_files.HostError as exc:
+        raise Ended("untrusted", "%s." % exc.message)
+    if doubt:
+        raise Ended("untrusted", "%s %s. %s." % (doubt.place, doubt.why, doubt.remedy))
 
 
 def measure(given):
     """Measure, write, print, and return the code of the outcome."""
     check_machine()
-    os.makedirs(given.output, exist_ok=True)
+    make_folder(given.output)
     measured = Measurement(given, get_tool())
     secrets = measured.step("identity", "identity") or scrub.list_secrets_without_driver()
     for number in ENDING:

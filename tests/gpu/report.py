@@ -18,6 +18,7 @@ STATUSES = {
     "no-node": 2,
     "unknown-gpu": 2,
     "no-file": 2,
+    "untrusted": 2,
     "no-driver": 3,
     "not-root": 4,
     "timeout": 5,
@@ -25,6 +26,7 @@ STATUSES = {
     "not-scrubbed": 7,
     "not-put-back": 8,
     "interrupted": 9,
+    "not-written": 10,
 }
 FIELDS = {
     "schema": int,

@@ -283,6 +283,34 @@ def test_what_cannot_be_scrubbed_is_not_written(tmp_path: Path) -> None:
     assert "1322021012345" not in caught.value.sentence
 
 
+@pytest.mark.parametrize("turned", [False, True], ids=["its file", "its folder"])
+def test_root_writes_through_no_link_of_another_account(turned: bool, tmp_path: Path) -> None:
+    theirs, roots = tmp_path / "theirs", tmp_path / "roots"
+    for folder in (theirs, roots):
+        folder.mkdir()
+    (roots / "report.json").write_text("root's\n")
+    (theirs / ("out" if turned else "report.json")).symlink_to(
+        roots if turned else roots / "report.json"
+    )
+    os.chown(theirs, 65534, 65534)
+    with pytest.raises(main.Ended) as caught:
+        main.make_folder(str(theirs / "out" if turned else theirs))
+    assert (caught.value.code, report.STATUSES[caught.value.code]) == ("untrusted", 2)
+    main.write(str(theirs), "report.json", {}, {})
+    assert (roots / "report.json").read_text() == "root's\n"
+
+
+def test_a_full_disk_leaves_the_report_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = main.write(str(tmp_path), "report.json", {"first": 1}, {})
+    before = Path(path).read_text()
+    monkeypatch.setattr(main, "open", lambda *_a, **_k: Path("/dev/full").open("w"), raising=False)
+    with pytest.raises(main.Ended) as caught:
+        main.write(str(tmp_path), "report.json", {"second": 2}, {})
+    assert (caught.value.code, Path(path).read_text()) == ("not-written", before)
+
+
 def test_what_tells_nothing_is_no_secret() -> None:
     assert scrub.drop_empty(["", "0", "None", "Default string", "N/A", "0000000", "PF3XW9AB"]) == [
         "PF3XW9AB"
