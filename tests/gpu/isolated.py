@@ -10,6 +10,7 @@ left to put back. Standard library only, Python 3.6.
 import ctypes
 import errno
 import os
+import re
 import stat
 import subprocess
 
@@ -23,8 +24,6 @@ MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 USUAL = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9)}
 PARAMS = "/proc/driver/nvidia/params"
 NO_NODES = "/tmp/params"  # noqa: S108
-HOST = "/.host"
-MNT_DETACH = 2
 # Covered in the namespace by what the container's root is made of; a spec mounts nothing of it.
 BASES = ("/dev/shm", "/tmp")  # noqa: S108
 CUDA, SUCCESS = "libcuda.so.1", 0
@@ -80,9 +79,10 @@ def run(request):
     found["root"] = enter_root(request.get("hidden") or [])
     make_nodes(nodes)
     for entry in list_of(edits, "mounts"):
-        bind(HOST + sources[entry["hostPath"]], entry["containerPath"])
+        bind(get_host_place(sources[entry["hostPath"]]), entry["containerPath"])
+    mount_kernel_files()
+    os.chdir("/")
     found["hooks"] = [apply_hook(hook) for hook in list_of(edits, "hooks")]
-    check(get_libc().umount2(HOST.encode(), MNT_DETACH), "umount")
     found["nodes"] = open_nodes(edits)
     found["before"] = list_nodes()
     found["others"] = [[path, open_other(numbers)] for path, *numbers in request.get("others", ())]
@@ -95,10 +95,11 @@ def run(request):
 
 def enter_root(hidden):
     """Enter a root with the host's files but the driver's. Return how it was made: `overlay`, or
-    `shared` if the kernel has no overlay and the driver's files of the host stay visible.
+    `shared` if the kernel has no overlay. Then the host's files are there read-only, and the
+    driver's stay visible.
 
     Links are followed in it from then on, so nothing here reaches a file of the host by its name.
-    The host's files are below HOST.
+    This process stays in the host's root: a path without a slash in front is one of the host.
     """
     base = next(filter(os.path.isdir, BASES))
     params = ""
@@ -115,26 +116,36 @@ def enter_root(hidden):
     except OSError as exc:
         share_root(root)
         how = "shared: %s" % exc.strerror
-    os.mkdir(root + HOST)
-    mount("/", root + HOST, flags=MS_BIND | MS_REC)
-    os.chroot(root)
     os.chdir("/")
-    for name in ("proc", "sys"):
-        os.makedirs("/" + name, exist_ok=True)
-        mount(HOST + "/" + name, "/" + name, flags=MS_BIND | MS_REC)
-    os.makedirs("/tmp", exist_ok=True)  # noqa: S108
-    mount("gpufleet", "/tmp", "tmpfs")
-    with open(NO_NODES, "w") as handle:
-        handle.write(params.replace("ModifyDeviceFiles: 1", "ModifyDeviceFiles: 0"))
+    os.chroot(root)
     for path in hidden if how == "overlay" else ():
         try:
             os.unlink(path)
         except OSError:
             pass  # on another file system, which is not below the overlay
+    os.makedirs("/tmp", exist_ok=True)  # noqa: S108
+    mount("gpufleet", "/tmp", "tmpfs")
+    with open(NO_NODES, "w") as handle:
+        handle.write(params.replace("ModifyDeviceFiles: 1", "ModifyDeviceFiles: 0"))
     return how
 
 
+def get_host_place(path):
+    """Return an absolute path of the host as this process reaches it once it is in the root."""
+    return path.lstrip("/") or "."
+
+
+def mount_kernel_files():
+    """Mount /proc and /sys. Links lead from /proc to the host's root, so they come after all that
+    is written by the names of a spec's mounts.
+    """
+    for name in ("/proc", "/sys"):
+        os.makedirs(name, exist_ok=True)
+        mount(get_host_place(name), name, flags=MS_BIND | MS_REC)
+
+
 def share_root(root):
+    """Give a root the host's folders, with what is mounted in them, and nothing that can be written."""
     mount("gpufleet", root, "tmpfs")
     for name in os.listdir("/"):
         path = "/" + name
@@ -143,6 +154,22 @@ def share_root(root):
         elif os.path.isdir(path) and name not in ("proc", "sys", "dev", "tmp"):
             os.mkdir(root + path)
             mount(path, root + path, flags=MS_BIND | MS_REC)
+    for place in list_mounts(root + "/"):
+        mount(None, place, flags=MS_BIND | MS_REMOUNT | MS_RDONLY)
+
+
+def list_mounts(beneath):
+    """Return the mount points beneath a folder."""
+    with open("/proc/self/mountinfo") as handle:
+        places = [unescape(line.split()[4]) for line in handle]
+    return [place for place in places if place.startswith(beneath)]
+
+
+def unescape(text):
+    """Return a path as the kernel knows it: its tables write space, tab, line feed and backslash in
+    octal.
+    """
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), text)
 
 
 def find_numbers(node):
@@ -184,8 +211,20 @@ def bind(source, place):
 
 
 def apply_hook(hook):
-    """Do what a hook of NVIDIA's does in a container. Return its name and whether it was done."""
+    """Do what a hook of NVIDIA's does in a container. Return its name and whether it was done: in a
+    root that is shared with the host nothing can be written.
+    """
     command, words = hook["args"][1], hook["args"][2:]
+    try:
+        return [command, do_hook(command, words)]
+    except OSError as exc:
+        if exc.errno != errno.EROFS:
+            raise
+        return [command, False]
+
+
+def do_hook(command, words):
+    """Do what a hook does. Return whether it is known here."""
     if command == "create-symlinks":
         for link in words[1::2]:
             target, _colons, path = link.partition("::")
@@ -199,8 +238,8 @@ def apply_hook(hook):
         # NVML makes nodes that are missing, if root asks
         mount(NO_NODES, PARAMS, flags=MS_BIND)
     else:
-        return [command, False]
-    return [command, True]
+        return False
+    return True
 
 
 def update_cache(folders):

@@ -11,7 +11,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def inside(program: Path, tmp_path: Path) -> Mapping[str, Any]:
-    """What is found in a container of a spec that gives /dev/zero by another name, and NVML."""
+def request_(tmp_path: Path) -> Mapping[str, Any]:
+    """A spec that gives /dev/zero by another name, and NVML."""
     (tmp_path / "fake-nvml.conf").write_text(fakegpu.nvml_conf(INVENTORY))
     library = tmp_path / "libnvidia-ml.so.550"
     library.write_bytes(fakegpu.nvml_bytes())
@@ -54,24 +55,40 @@ def inside(program: Path, tmp_path: Path) -> Mapping[str, Any]:
         "mounts": [{"hostPath": host, "containerPath": path} for host, path in mounts],
         "hooks": [{"args": ["nvidia-cdi-hook", *words]} for words in hooks],
     }
-    request = {
+    return {
         "spec": {"devices": [{"name": "all", "containerEdits": edits}]},
         "device": "all",
         "hidden": ["/etc/hostname", "/usr/bin/env"],
         "others": OTHERS,
         "group": GROUP,
     }
+
+
+def start(
+    command: Sequence[object], request: Mapping[str, Any]
+) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-B", str(program), "--step", "isolated"],
+        [str(word) for word in command],
         input=json.dumps(request),
         capture_output=True,
         text=True,
         check=False,
     )
     assert device_rules.remove(GROUP)
+    return done
+
+
+def run(command: Sequence[object], request: Mapping[str, Any]) -> Mapping[str, Any]:
+    done = start(command, request)
     assert done.returncode == 0, done.stderr
     found: Mapping[str, Any] = json.loads(done.stdout)
     return found
+
+
+@pytest.fixture
+def inside(program: Path, request_: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is found in a container of the spec."""
+    return run([sys.executable, "-B", program, "--step", "isolated"], request_)
 
 
 def test_only_what_the_spec_gives_is_there(inside: Mapping[str, Any]) -> None:
@@ -99,3 +116,68 @@ def test_nothing_is_left_on_the_machine(inside: Mapping[str, Any]) -> None:
     assert os.path.exists("/etc/hostname")
     assert os.path.exists("/usr/bin/env")
     assert "gpufleet" not in Path("/proc/self/mounts").read_text()
+
+
+# A kernel without overlay. What a user's link leads to is written where the link is followed.
+WITHOUT_OVERLAY = """
+import errno, json, sys
+sys.path.insert(0, sys.argv[1])
+from tests.gpu import isolated
+mount = isolated.mount
+def refuse(source, target, kind=None, flags=0, options=None):
+    if kind == "overlay":
+        raise OSError(errno.ENODEV, "No such device")
+    mount(source, target, kind, flags, options)
+isolated.mount = refuse
+print(json.dumps(isolated.run(json.load(sys.stdin))))
+"""
+
+
+def test_a_root_that_is_shared_with_the_machine_changes_nothing_there(
+    program: Path, request_: Mapping[str, Any], tmp_path: Path
+) -> None:
+    here = tmp_path / "libcuda.so.1"
+    here.write_text("the host's")
+    edits = request_["spec"]["devices"][0]["containerEdits"]
+    edits["mounts"] = [{"hostPath": str(here), "containerPath": "/etc/hostname"}]
+    edits["hooks"][0]["args"][3] = "libcuda.so.2::/etc/gpufleet-gpu.so"
+    cache = Path("/etc/ld.so.cache").stat().st_mtime_ns
+    found = run([sys.executable, "-B", "-c", WITHOUT_OVERLAY, program], request_)
+    assert found["root"].startswith("shared: ")
+    assert found["hooks"] == [
+        ["create-symlinks", False],
+        ["update-ldcache", False],
+        ["update-application-profile", False],
+    ]
+    assert found["nodes"] == [["/dev/nvidia0", ""]]
+    gone = ("/etc/gpufleet-gpu.so", "/etc/ld.so.conf.d/00-gpufleet-gpu.conf", "/.host")
+    assert [path for path in gone if os.path.lexists(path)] == []
+    assert Path("/etc/ld.so.cache").stat().st_mtime_ns == cache
+    assert Path("/etc/hostname").read_text() != "the host's"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that is not below /tmp, which a container has anew."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # noqa: S108
+        yield Path(name)
+
+
+def test_no_link_leads_out_of_the_root(
+    program: Path, request_: Mapping[str, Any], folder: Path
+) -> None:
+    """A user may own a folder in which the loader looks for the driver, and put links there."""
+    theirs = folder / "libcuda.so.1"
+    theirs.write_text("the host's")
+    link = folder / "link"
+    for root in ("/.host", "/proc/1/root", f"/proc/{os.getpid()}/root"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"{root}{folder}")
+        edits = request_["spec"]["devices"][0]["containerEdits"]
+        edits["mounts"] = [{"hostPath": str(theirs), "containerPath": f"{link}/made"}]
+        start(
+            [sys.executable, "-B", program, "--step", "isolated"],
+            {**request_, "hidden": [f"{link}/libcuda.so.1"]},
+        )
+        assert theirs.read_text() == "the host's"
+        assert not (folder / "made").exists()

@@ -305,7 +305,8 @@ def test_a_full_disk_leaves_the_report_of_before(
 ) -> None:
     path = main.write(str(tmp_path), "report.json", {"first": 1}, {})
     before = Path(path).read_text()
-    monkeypatch.setattr(main, "open", lambda *_a, **_k: Path("/dev/full").open("w"), raising=False)
+    full = Path("/dev/full").open("w")  # noqa: SIM115  (write() closes it)
+    monkeypatch.setattr(main, "open", lambda *_a, **_k: full, raising=False)
     with pytest.raises(main.Ended) as caught:
         main.write(str(tmp_path), "report.json", {"second": 2}, {})
     assert (caught.value.code, Path(path).read_text()) == ("not-written", before)
