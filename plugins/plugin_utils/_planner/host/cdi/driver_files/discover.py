@@ -40,6 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     Match,
 )
 
+MOST_FOLDERS = 64  # a host with many releases of CUDA has some 20
 VERSIONED = re.compile(r"(?P<stem>.+?)\.so\.(?P<version>\d{1,9}\.\d{1,9}(?:\.\d{1,9})?)")
 
 
@@ -284,6 +285,8 @@ def find_files_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
 def list_folders_elsewhere(cache: str) -> list[str]:
     """List the folders of the driver's libraries that a loader's cache names, the usual ones left
     out; [] for a cache that cannot be read.
+
+    No more than MOST_FOLDERS: each is asked for with a pattern for each name.
     """
     try:
         known = ld_cache.parse_ld_cache(cache.encode("utf-8", "surrogateescape")) if cache else ()
@@ -294,11 +297,12 @@ def list_folders_elsewhere(cache: str) -> list[str]:
         for e in known
         if e.cpu and any(fnmatch.fnmatchcase(e.name, name) for name in catalogue.LIBRARY_NAMES)
     ]
-    return [
+    folders = [
         f
         for f in drop_repeated_items(posixpath.dirname(path) for path in libraries)
-        if f not in catalogue.FOLDERS
+        if f not in catalogue.FOLDERS and driver_listing.is_one_folder(f)
     ]
+    return folders[:MOST_FOLDERS]
 
 
 def get_programs_folder(libraries: str) -> str:

@@ -105,10 +105,15 @@ def get_firmware_folder(policy: Policy, obs: Observation) -> str:
     A driver container sets it to the folder in its own tree.
     """
     text = obs.get_text(ask_for_firmware_folder(policy)["path"]).strip()
-    if not text.startswith("/") or set(text) & set("*?[\n"):
+    if not is_one_folder(text):
         return ""
     folder = roots.get_path_inside_root(policy.cdi_driver_root, host_paths.clean_host_path(text))
     return "" if folder in catalogue.FIRMWARE_ROOTS else folder
+
+
+def is_one_folder(text: str) -> bool:
+    """Tell whether a text of the host is the absolute path of one folder, and no pattern of many."""
+    return text.startswith("/") and not set(text) & set("*?[\n")
 
 
 def ask_for_firmware(policy: Policy, folder: str) -> queries.Question:

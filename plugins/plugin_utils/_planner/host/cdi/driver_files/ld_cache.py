@@ -22,6 +22,9 @@ NEW_HEADER, NEW_ENTRY = struct.Struct("<20sIIB3xI12x"), struct.Struct("<iIIIQ")
 # stands for ELF and libc6.
 BITS_64 = {0x0300: "x86_64", 0x0A00: "aarch64"}
 MOST = 100_000  # entries; a real cache has some thousands at most
+# Bytes of a name and of a path, NUL left out (linux/limits.h). The entries of a forged cache may all
+# name one long text, which would be as many copies of it.
+LONGEST_NAME, LONGEST_PATH = 255, 4095
 
 
 @dc.dataclass(frozen=True)
@@ -62,8 +65,8 @@ def read_ld_cache_entry(data: bytes, start: int, number: int) -> Entry:
         NEW_ENTRY, data, start + NEW_HEADER.size + number * NEW_ENTRY.size
     )
     return Entry(
-        read_ld_cache_text(data, start + key),
-        read_ld_cache_text(data, start + value),
+        read_ld_cache_text(data, start + key, LONGEST_NAME),
+        read_ld_cache_text(data, start + value, LONGEST_PATH),
         BITS_64.get(flags & 0xFF00, ""),
     )
 
@@ -74,9 +77,11 @@ def unpack_ld_cache(form: struct.Struct, data: bytes, offset: int) -> tuple[int,
     return form.unpack_from(data, offset)
 
 
-def read_ld_cache_text(data: bytes, offset: int) -> str:
-    end = data.find(b"\0", offset)
-    if offset >= len(data) or end < 0:
+def read_ld_cache_text(data: bytes, offset: int, longest: int) -> str:
+    end = data.find(b"\0", offset, offset + longest + 1)
+    if end < 0 and offset + longest < len(data):
+        raise ValueError(f"it has a text of more than {longest} bytes")
+    if end < 0:
         raise ValueError("it is cut short")
     return data[offset:end].decode("utf-8", "surrogateescape")
 

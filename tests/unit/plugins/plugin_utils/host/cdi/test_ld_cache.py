@@ -79,6 +79,8 @@ ODD = [
     (cache(*ENTRIES)[:-1], "cut short"),
     (cache(*ENTRIES)[:60], "cut short"),
     (cache(*ENTRIES, flags=3), "big-endian"),
+    (cache((X86, "n" * 256, "/z")), "more than 255"),
+    (cache((X86, "libz.so.1", "/" * 4096)), "more than 4095"),
     (ld_cache.OLD + bytes(5), "glibc before 2.2"),
     (ld_cache.NEW + struct.pack("<I", 2**31) + bytes(40), "entries"),
 ]
@@ -155,6 +157,33 @@ def test_it_is_asked_for_only_where_the_usual_folders_have_no_driver() -> None:
 
 def test_a_cache_that_cannot_be_read_is_no_reason_to_fail() -> None:
     assert discover.discover(obs(files={ld_cache.PATH: "rubbish"}), Policy()).libraries == ()
+
+
+# What a forged cache names, and the folders that are asked for.
+FORGED = [
+    (["/opt/nv/*/libcuda.so.1", "/opt/n?/libcuda.so.1", "/opt/[a]/libcuda.so.1"], []),
+    (["libcuda.so.1", "opt/nv/libcuda.so.1", ""], []),
+    (["/opt/nv\n/libcuda.so.1", "/opt/nv/lib/libcuda.so.1"], ["/opt/nv/lib"]),
+    (
+        [f"/opt/{n}/libcuda.so.1" for n in range(1000)],
+        [f"/opt/{n}" for n in range(discover.MOST_FOLDERS)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("paths", "folders"), FORGED)
+def test_a_forged_cache_asks_for_few_folders(paths: list[str], folders: list[str]) -> None:
+    text = cache(*((X86, "libcuda.so.1", path) for path in paths))
+    assert discover.list_folders_elsewhere(text.decode("utf-8", "surrogateescape")) == folders
+
+
+def test_a_forged_cache_takes_no_more_room_than_a_true_one() -> None:
+    """All entries name one text of 700 kB: 15 000 copies of it would be 10 GB."""
+    count, start = 15_000, 48 + 24 * 15_000
+    table = struct.pack("<iIIIQ", X86, start, start, 0, 0) * count
+    head = struct.pack("<20sIIB3xI12x", ld_cache.NEW, count, 700_000, 2, 0)
+    with pytest.raises(ValueError, match="more than 255"):
+        ld_cache.parse_ld_cache(head + table + b"/" * 700_000 + b"\0")
 
 
 # Where a driver with a prefix of its own has its programs: libraries, programs.
