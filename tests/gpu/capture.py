@@ -31,7 +31,7 @@ def read(text, name="the capture"):
     """Return the document of a capture. Raise BadCapture if it is none."""
     try:
         found = json.loads(text)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise BadCapture("truncated", "%s is no whole JSON document: %s." % (name, exc))
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         schema = found.get("schema") if isinstance(found, dict) else None
@@ -41,22 +41,30 @@ def read(text, name="the capture"):
     nodes = found.get("nodes")
     if not isinstance(nodes, dict) or len(nodes) != 1:
         raise BadCapture("no-node", "%s has no node." % name)
-    for record in nodes.values():
+    for of, record in nodes.items():
+        if not isinstance(record, dict) or not of.isprintable():
+            raise BadCapture("no-node", "%s has no node: its record or its name is none." % name)
         check_gpus(record, name)
     return found
 
 
+def take(found, key, kind):
+    """Return what a document has at a key, and an empty value if it is of another kind."""
+    value = found.get(key) if isinstance(found, dict) else None
+    return value if isinstance(value, kind) else kind()
+
+
 def check_gpus(record, name):
     """Raise BadCapture if the answers name a GPU that the record does not have."""
-    known = {gpu.get("bus") for gpu in record.get("gpus") or () if isinstance(gpu, dict)}
-    answers = (record.get("seen") or {}).get("answers") or {}
-    probed = [answer.get("value") for key, answer in answers.items() if key.startswith("probe:")]
-    named = {gpu["bus_id"] for value in probed for gpu in (value or {}).get("gpus") or ()}
+    known = {take(gpu, "bus", str) for gpu in take(record, "gpus", list)} - {""}
+    answers = take(take(record, "seen", dict), "answers", dict)
+    probed = [take(answers[key], "value", dict) for key in answers if key.startswith("probe:")]
+    named = {take(gpu, "bus_id", str) for value in probed for gpu in take(value, "gpus", list)}
     if named - known:
         raise BadCapture(
             "unknown-gpu",
             "%s has answers of a GPU at %s, which its record does not have."
-            % (name, ", ".join(sorted(named - known))),
+            % (name, ", ".join(map(ascii, sorted(named - known)))),
         )
 
 

@@ -103,12 +103,24 @@ def test_specs_are_made_on_python_3_10(program: Path) -> None:
     assert json.loads(done.stdout)["driver"] == NODE.inventory.version
 
 
+def build_seen(gpus: str) -> str:
+    """Return a capture whose answers have these GPUs."""
+    answers = f'{{"probe:nvml": {{"value": {{"gpus": {gpus}}}}}, "probe:x": 5}}'
+    return f'{{"schema": 2, "nodes": {{"a": {{"gpus": [5], "seen": {{"answers": {answers}}}}}}}}}'
+
+
 @pytest.mark.parametrize(
     ("text", "status", "code"),
     [
         ("[]", 2, "other-schema"),
         ('{"schema": 2', 2, "truncated"),
         ('{"schema": 2, "nodes": {}}', 2, "no-node"),
+        ('{"schema": 2, "nodes": {"a": []}}', 2, "no-node"),
+        ('{"schema": 2, "nodes": {"\\u001b[2J": {}}}', 2, "no-node"),
+        ("[" * 100_000, 2, "truncated"),
+        (build_seen("[1]"), 2, "unknown-gpu"),
+        (build_seen('[{"bus_id": {}}]'), 2, "unknown-gpu"),
+        (build_seen('[{"bus_id": "\\u001b[2J"}]'), 2, "unknown-gpu"),
         (None, 2, "no-file"),
     ],
 )
@@ -122,6 +134,7 @@ def test_a_bad_capture_ends_the_program(
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.startswith(f"gpufleet-gpu: {code}: ")
     assert done.stderr.count("\n") == 1
+    assert done.stderr.rstrip().isprintable()
 
 
 @pytest.mark.parametrize("file", sorted(recorded.CAPTURES.glob("*.json")), ids=lambda f: f.stem)
