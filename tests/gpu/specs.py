@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     catalogue,
     discover,
     driver_listing,
+    ld_cache,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
     build,
@@ -163,8 +164,39 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
         "compared": compared,
         "ctk": ".".join(map(str, hooks.version)) if request["ctk"] else "",
         "host": dict(seen.host),
-        "answers": dict(seen.answers),
+        "answers": narrow_loader_cache(seen.answers),
     }
+
+
+def narrow_loader_cache(answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answers with a loader's cache that has the driver's libraries alone: the others
+    tell what else is on a machine, and where.
+    """
+    of = f"file:{ld_cache.PATH}"
+    content = (answers.get(of) or {}).get("content")
+    if not content:
+        return dict(answers)
+    try:
+        known = ld_cache.parse_ld_cache(content.encode("utf-8", "surrogateescape"))
+    except ValueError:
+        known = ()
+    text = render_loader_cache(list(filter(discover.is_driver_entry, known)))
+    narrowed = {**answers[of], "content": text.decode("utf-8", "surrogateescape")}
+    return {**answers, of: {**narrowed, "size": len(text)} if "size" in narrowed else narrowed}
+
+
+def render_loader_cache(entries: Sequence[ld_cache.Entry]) -> bytes:
+    """Return a cache of 64-bit libraries as ldconfig writes it."""
+    kinds = {cpu: kind | 0x3 for kind, cpu in ld_cache.BITS_64.items()}
+    start = ld_cache.NEW_HEADER.size + ld_cache.NEW_ENTRY.size * len(entries)
+    table, texts = b"", b""
+    for entry in entries:
+        places = []
+        for text in (entry.name, entry.path):
+            places.append(start + len(texts))
+            texts += text.encode("utf-8", "surrogateescape") + b"\0"
+        table += ld_cache.NEW_ENTRY.pack(kinds[entry.cpu], *places, 0, 0)
+    return ld_cache.NEW_HEADER.pack(ld_cache.NEW, len(entries), len(texts), 2, 0) + table + texts
 
 
 # ---------------------------------------------------------------- nvidia-ctk

@@ -17,8 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    discover,
+    ld_cache,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files.ld_cache import (
+    Entry,
+)
 
-from tests.gpu import build, capture, changing, main, nvml_sources, report, scrub, steps
+from tests.gpu import build, capture, changing, main, nvml_sources, report, scrub, specs, steps
 from tests.lab import recorded
 
 SEEN = {name: node for name, node in recorded.nodes().items() if node.seen}
@@ -348,6 +355,30 @@ def test_a_measurement_becomes_a_capture_that_is_read() -> None:
     assert made.gpus[0].addressing == 1
     assert made.gpus[0].fabric is not None
     assert (made.gpus[0].fabric.state, made.gpus[0].fabric.health) == (3, 8)
+
+
+CACHE = (
+    Entry("libcuda.so.1", "/opt/nv/lib64/libcuda.so.1", "x86_64"),
+    Entry("libours.so.1", "/srv/private/libours.so.1", "x86_64"),
+)
+
+
+def test_a_capture_has_nothing_of_other_libraries() -> None:
+    key = f"file:{ld_cache.PATH}"
+    text = specs.render_loader_cache(CACHE).decode("utf-8", "surrogateescape")
+    kept = specs.narrow_loader_cache({key: {"content": text, "size": len(text)}, "a": 1})
+    content = kept[key]["content"]
+    assert ld_cache.parse_ld_cache(content.encode("utf-8", "surrogateescape")) == CACHE[:1]
+    assert discover.list_folders_elsewhere(content) == discover.list_folders_elsewhere(text)
+    assert (kept[key]["size"], kept["a"]) == (len(content), 1)
+    assert ld_cache.parse_ld_cache(specs.render_loader_cache(CACHE)) == CACHE
+
+
+@pytest.mark.parametrize("content", ["", "rubbish"])
+def test_a_cache_that_is_none_has_no_library(content: str) -> None:
+    kept = specs.narrow_loader_cache({f"file:{ld_cache.PATH}": {"content": content}})
+    assert discover.list_folders_elsewhere(kept[f"file:{ld_cache.PATH}"]["content"]) == []
+    assert "rubbish" not in kept[f"file:{ld_cache.PATH}"]["content"]
 
 
 @pytest.mark.parametrize("lacks", ["own", "more", "seen"])

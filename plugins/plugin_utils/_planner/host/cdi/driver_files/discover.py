@@ -292,17 +292,20 @@ def list_folders_elsewhere(cache: str) -> list[str]:
         known = ld_cache.parse_ld_cache(cache.encode("utf-8", "surrogateescape")) if cache else ()
     except ValueError:
         return []
-    libraries = [
-        e.path
-        for e in known
-        if e.cpu and any(fnmatch.fnmatchcase(e.name, name) for name in catalogue.LIBRARY_NAMES)
-    ]
+    libraries = filter(is_driver_entry, known)
     folders = [
         f
-        for f in drop_repeated_items(posixpath.dirname(path) for path in libraries)
+        for f in drop_repeated_items(posixpath.dirname(e.path) for e in libraries)
         if f not in catalogue.FOLDERS and driver_listing.is_one_folder(f)
     ]
     return folders[:MOST_FOLDERS]
+
+
+def is_driver_entry(entry: ld_cache.Entry) -> bool:
+    """Tell whether an entry of a loader's cache has a name that the driver's libraries have."""
+    return bool(entry.cpu) and any(
+        fnmatch.fnmatchcase(entry.name, name) for name in catalogue.LIBRARY_NAMES
+    )
 
 
 def get_programs_folder(libraries: str) -> str:
