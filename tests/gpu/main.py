@@ -126,7 +126,7 @@ class Measurement(object):
             told = "Specs need Python %d.%d, and this is %d.%d." % (PLANNER + sys.version_info[:2])
             self.report.add("specs", report.SKIPPED, told)
             return self.found
-        ctk = self.given.nvidia_ctk or (CTK if os.path.exists(CTK) else "")
+        ctk = self.find_ctk()
         made = self.step("specs", "specs", {"answer": looked["answer"], "ctk": ctk})
         if made:
             self.found["specs"] = {key: made[key] for key in made if key not in ("host", "answers")}
@@ -147,6 +147,15 @@ class Measurement(object):
                 self.report.add("look at the " + name, report.SAME, told, looked["seconds"])
                 self.found["look " + name] = {"questions": count, "seconds": looked["seconds"]}
         return looked
+
+    def find_ctk(self):
+        """Return the path of nvidia-ctk, "" if there is none, or none that root may run."""
+        wanted = self.given.nvidia_ctk or (CTK if os.path.exists(CTK) else "")
+        try:
+            return steps.find_program(wanted) if wanted else ""
+        except steps.Failed as exc:
+            self.report.add("nvidia-ctk is run", report.FAILED, exc.sentence, 0, exc.code)
+            return ""
 
     # ------------------------------------------------------------ NVML
 

@@ -9,11 +9,14 @@ was killed: it is left behind and told of. Standard library only, Python 3.6.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, trust
 
 # Seconds that a killed child has to go before it counts as one that the driver holds.
 GRACE = 3
@@ -39,6 +42,23 @@ class Clock(object):
         return max(0.0, min(float(seconds), self.end - time.monotonic()))
 
 
+def find_program(wanted):
+    """Return the path of a program, which is named or found by PATH. Raise Failed if there is none,
+    or if another account could have put it there: it would be run as root.
+    """
+    found = shutil.which(wanted)
+    if found is None:
+        raise Failed("not-started", "%s cannot be started: there is no such program." % wanted)
+    found = os.path.abspath(found)
+    try:
+        doubt = trust.judge_program("", found)
+    except host_files.HostError as exc:
+        raise Failed("untrusted", "%s." % exc.message)
+    if doubt:
+        raise Failed("untrusted", "%s is not run: %s %s." % (found, doubt.place, doubt.why))
+    return found
+
+
 def run(command, seconds, stdin=b"", environment=None):
     """Return exit status, output and errors of a command. Raise Failed if it takes too long or
     cannot be started.
@@ -50,9 +70,12 @@ def run(command, seconds, stdin=b"", environment=None):
         with tempfile.TemporaryFile() as errors:
             given.write(stdin)
             given.seek(0)
+            # What already runs is this very program's Python.
+            own = command[0] == sys.executable
+            program = command[0] if own else find_program(command[0])
             try:
                 child = subprocess.Popen(
-                    command,
+                    [program] + command[1:],
                     stdin=given,
                     stdout=out,
                     stderr=errors,

@@ -243,6 +243,25 @@ def test_without_an_answer_of_nvml_containers_are_entered_all_the_same(
     assert [c["result"] for c in one.report.checks] == ["differs"] * 4
 
 
+@pytest.mark.parametrize("owner", [0, 65534])
+def test_only_programs_of_root_are_run(
+    owner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("nvidia-smi", "nvidia-ctk"):
+        (folder / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/run\n")
+        (folder / name).chmod(0o755)
+    os.chown(folder, owner, owner)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    one = measured(Namespace(nvidia_ctk=str(folder / "nvidia-ctk"), change=False))
+    answer = one.ask_smi()
+    assert bool(one.find_ctk()) is (owner == 0)
+    assert (tmp_path / "run").exists() is (owner == 0)
+    codes = [check["code"] for check in one.report.checks]
+    assert (codes, answer is None) == (([], False) if owner == 0 else (["untrusted"] * 2, True))
+
+
 # ---------------------------------------------------------------- sources of NVML
 
 OWN = {
