@@ -230,10 +230,21 @@ def get_code(text: str) -> str:
     return text.code if isinstance(text, Message) else ""
 
 
+def get_values(text: str) -> Mapping[str, Any]:
+    """Return the values of a message, {} for a text that has none."""
+    return text.values if isinstance(text, Message) else {}
+
+
 def read_error_message(error: Exception) -> str:
     """Return the message that an error was raised with, with its code, or else the error's text."""
     said = error.args[0] if error.args else ""
     return said if isinstance(said, Message) else str(error)
+
+
+def put_line_before(text: str, line: int | None) -> Message:
+    """Return a clause that begins with the line that it is about. A message keeps its code."""
+    placed = Filled("line {line}: {text}", {"line": line, "text": text})
+    return Message(placed, get_code(text), get_values(text))
 
 
 def end_with_code(text: str) -> str:

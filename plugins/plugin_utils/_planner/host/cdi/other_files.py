@@ -19,6 +19,7 @@ from collections.abc import Callable
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
+    read_error_message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Leftover,
@@ -130,7 +131,7 @@ def explain_not_a_spec(file: ObservedFile) -> str:
     try:
         found = reader.parse_spec(file.content or "")
     except ValueError as error:
-        return str(error)
+        return read_error_message(error)
     return "" if found.devices else messages.NO_DEVICE.fill()
 
 
@@ -201,7 +202,9 @@ def plan_other_spec(
     try:
         other = reader.parse_spec(file.content or "")
     except ValueError as error:
-        return Plan(advice=(messages.IGNORED.fill(path=file.path, problem=str(error)),))
+        return Plan(
+            advice=(messages.IGNORED.fill(path=file.path, problem=read_error_message(error)),)
+        )
     return (
         Plan()
         if other.kind != spec.kind

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
     get_code,
+    read_error_message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
@@ -191,7 +192,7 @@ def judge_spec_file(file: ObservedFile, writer: Writer, there: SpecHost) -> Spec
     try:
         spec = reader.parse_spec(file.content)
     except ValueError as error:
-        why = messages.NOT_A_SPEC.fill(path=file.path, problem=str(error))
+        why = messages.NOT_A_SPEC.fill(path=file.path, problem=read_error_message(error))
         return SpecVerdict(file.path, writer, "stale", "", (Stale("content", "", "", why),))
     reasons = (
         *compare_driver(spec, there),

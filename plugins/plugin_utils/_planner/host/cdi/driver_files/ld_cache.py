@@ -14,6 +14,10 @@ from __future__ import annotations
 import dataclasses as dc
 import struct
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    messages,
+)
+
 PATH = "/etc/ld.so.cache"
 OLD, NEW = b"ld.so-1.7.0", b"glibc-ld.so.cache1.1"
 OLD_HEADER, OLD_ENTRY = struct.Struct("<12sI"), struct.Struct("<iII")
@@ -49,14 +53,14 @@ def parse_ld_cache(data: bytes) -> tuple[Entry, ...]:
         _magic, count = unpack_ld_cache(OLD_HEADER, data, 0)
         start = align_ld_cache_offset(OLD_HEADER.size + count * OLD_ENTRY.size)
         if not data[start:].startswith(NEW):
-            raise ValueError("it has the format of glibc before 2.2 only")
+            raise ValueError(messages.CACHE_TOO_OLD.fill())
     if not data[start:].startswith(NEW):
-        raise ValueError("it is no cache of glibc's loader")
+        raise ValueError(messages.NO_CACHE_OF_LOADER.fill())
     _magic, count, _length, flags, _extension = unpack_ld_cache(NEW_HEADER, data, start)
     if flags & 0x3 == 0x3:
-        raise ValueError("it was written on a big-endian CPU")
+        raise ValueError(messages.CACHE_BIG_ENDIAN.fill())
     if count > MOST:
-        raise ValueError(f"it claims {count} entries")
+        raise ValueError(messages.CACHE_CLAIMS.fill(count=count))
     return tuple(read_ld_cache_entry(data, start, number) for number in range(count))
 
 
@@ -73,16 +77,16 @@ def read_ld_cache_entry(data: bytes, start: int, number: int) -> Entry:
 
 def unpack_ld_cache(form: struct.Struct, data: bytes, offset: int) -> tuple[int, ...]:
     if offset + form.size > len(data):
-        raise ValueError("it is cut short")
+        raise ValueError(messages.CACHE_CUT_SHORT.fill())
     return form.unpack_from(data, offset)
 
 
 def read_ld_cache_text(data: bytes, offset: int, longest: int) -> str:
     end = data.find(b"\0", offset, offset + longest + 1)
     if end < 0 and offset + longest < len(data):
-        raise ValueError(f"it has a text of more than {longest} bytes")
+        raise ValueError(messages.CACHE_TEXT_LONG.fill(longest=longest))
     if end < 0:
-        raise ValueError("it is cut short")
+        raise ValueError(messages.CACHE_CUT_SHORT.fill())
     return data[offset:end].decode("utf-8", "surrogateescape")
 
 

@@ -19,6 +19,12 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    read_error_message,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    messages,
+)
 
 PATH = "/usr/share/nvidia/files.d/sandboxutils-filelist.json"
 LARGEST = 1 << 18  # some 30 kB
@@ -83,9 +89,11 @@ def parse_driver_manifest(text: str) -> tuple[ListedDriverFile, ...]:
     try:
         data = json_bounds.load_bounded_json(text)
     except ValueError as error:
-        raise ValueError(f"it is no JSON: {error}") from error
+        raise ValueError(
+            messages.FILE_LIST_NOT_JSON.fill(problem=read_error_message(error))
+        ) from error
     if not isinstance(data, list):
-        raise ValueError("it is no list")
+        raise ValueError(messages.FILE_LIST_NO_LIST.fill())
     found: dict[str, ListedDriverFile] = {}
     for entry in data:
         if isinstance(entry, dict) and isinstance(entry.get("name"), str) and entry["name"]:

@@ -9,7 +9,12 @@ import functools
 from collections import Counter
 from operator import itemgetter
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    put_line_before,
+    read_error_message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    messages,
     plain_yaml,
     releases,
     schema,
@@ -47,14 +52,14 @@ def parse_spec_as_engines(text: str) -> Spec:
             yaml.read_yaml_document(text.encode("utf-8", "surrogateescape"))
         )
     except yaml.UnreadableYaml as error:
-        raise ValueError(stand_ins.describe_without_tags(str(error))) from error
+        raise ValueError(stand_ins.describe_without_tags(read_error_message(error))) from error
     for problem in document.problems:
         if problem.rule not in releases.HARMLESS:
             raise ValueError(
-                f"line {problem.line}: {stand_ins.describe_without_tags(problem.message)}"
+                put_line_before(stand_ins.describe_without_tags(problem.message), problem.line)
             )
     if document.value is None:
-        raise ValueError("it is empty")
+        raise ValueError(messages.SPEC_EMPTY.fill())
     return read_spec_of_document(document.value)
 
 

@@ -15,6 +15,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import (
     Problem,
     SpecDocument,
@@ -107,7 +110,7 @@ def list_spec_problems(
     unknown = sorted(set(document.fields) & library.unknown)
     found += [_report_unknown_field(field, document, library) for field in unknown]
     if document.value is None:
-        return tuple(found) or (Problem("empty", "", "it has no content"),)
+        return tuple(found) or (Problem("empty", "", messages.SPEC_CONTENTLESS.fill()),)
     lines = [*_check_spec(document.value, library)]
     return (*found, *(dc.replace(p, line=p.line or document.find_line(p.path)) for p in lines))
 
@@ -117,7 +120,7 @@ def _report_unknown_field(field: str, document: SpecDocument, library: LibraryRe
     return Problem(
         "unknown-field",
         name,
-        f"release {library.release} of the library does not know the field {name}",
+        messages.SPEC_FIELD_LATER.fill(release=library.release, field=name),
         document.fields[field],
     )
 
@@ -128,7 +131,7 @@ def _check_spec(spec: Mapping[str, Any], library: LibraryRelease) -> Iterator[Pr
     yield from _check_edits(spec.get("containerEdits") or {}, "containerEdits", library)
     devices = spec.get("devices") or []
     if not devices and library.needs_devices:
-        yield Problem("no-devices", "devices", "it has no devices")
+        yield Problem("no-devices", "devices", messages.SPEC_DEVICELESS.fill())
     seen: set[str] = set()
     for index, device in enumerate(devices):
         yield from _check_device(device, f"devices[{index}]", library, seen)
@@ -142,7 +145,7 @@ def _check_version(spec: Mapping[str, Any], library: LibraryRelease) -> Iterator
         yield Problem(
             "version-unknown",
             "cdiVersion",
-            f"there is no version {given!r} up to {library.highest}",
+            messages.SPEC_VERSION_UNKNOWN.fill(given=given, highest=library.highest),
         )
         return
     for wanted, reason in list_document_needs(spec, library):
@@ -150,7 +153,7 @@ def _check_version(spec: Mapping[str, Any], library: LibraryRelease) -> Iterator
             yield Problem(
                 "version-too-low",
                 "cdiVersion",
-                f"{reason} needs {wanted}, and cdiVersion is {given}",
+                messages.SPEC_VERSION_LOW.fill(reason=reason, wanted=wanted, given=given),
             )
 
 
@@ -219,7 +222,9 @@ def _check_kind(kind: str, library: LibraryRelease) -> Iterator[Problem]:
     vendor, name = split_kind(kind)
     if not vendor:
         yield Problem(
-            "vendor", "kind", f"kind is {kind!r}, not vendor/class" if kind else "it has no kind"
+            "vendor",
+            "kind",
+            messages.SPEC_KIND_FORM.fill(kind=kind) if kind else messages.SPEC_KINDLESS.fill(),
         )
         return
     for rule, text, pattern in (
@@ -227,9 +232,9 @@ def _check_kind(kind: str, library: LibraryRelease) -> Iterator[Problem]:
         ("class", name, NAME if library.class_dots else UNDOTTED),
     ):
         if not pattern.fullmatch(text):
-            yield Problem(rule, "kind", f"{text!r} is no {rule} name")
+            yield Problem(rule, "kind", messages.SPEC_NAME_FORM.fill(name=text, what=rule))
         elif len(text) == 1 and not library.short_names:
-            yield Problem("short-name", "kind", f"the {rule} name {text!r} has one character only")
+            yield Problem("short-name", "kind", messages.SPEC_NAME_SHORT.fill(what=rule, name=text))
 
 
 def _check_device(
@@ -240,10 +245,12 @@ def _check_device(
         yield Problem(
             "device-name",
             f"{path}.name",
-            f"{name!r} is no device name" if name else "a device has no name",
+            messages.SPEC_DEVICE_NAME_FORM.fill(name=name)
+            if name
+            else messages.SPEC_DEVICE_NAMELESS.fill(),
         )
     if name in seen:
-        yield Problem("device-twice", f"{path}.name", f"the device {name} is there twice")
+        yield Problem("device-twice", f"{path}.name", messages.SPEC_DEVICE_TWICE.fill(name=name))
     seen.add(name)
     edits = device.get("containerEdits") or {}
     if (
@@ -253,7 +260,7 @@ def _check_device(
         )
         and "intelRdt" not in edits
     ):
-        yield Problem("empty-edits", path, f"the device {name} has no container edits")
+        yield Problem("empty-edits", path, messages.SPEC_DEVICE_EDITLESS.fill(name=name))
     yield from _check_edits(edits, f"{path}.containerEdits", library)
 
 
@@ -271,7 +278,9 @@ def _check_edits(edits: Mapping[str, Any], path: str, library: LibraryRelease) -
             [] if mount is None else [k for k in ("hostPath", "containerPath") if not mount.get(k)]
         )
         yield from (
-            Problem("mount-path", f"{path}.mounts[{index}]", f"a mount has no {key}")
+            Problem(
+                "mount-path", f"{path}.mounts[{index}]", messages.SPEC_MOUNT_LACKS.fill(key=key)
+            )
             for key in missing
         )
     yield from _check_rdt(edits.get("intelRdt") or {}, path, library)
@@ -283,15 +292,17 @@ def _check_edits(edits: Mapping[str, Any], path: str, library: LibraryRelease) -
 def _check_env(holder: Mapping[str, Any], path: str) -> Iterator[Problem]:
     for index, text in enumerate(holder.get("env") or ()):
         if text.find("=") < 1:
-            yield Problem("env", f"{path}.env[{index}]", f"{text!r} is not NAME=value")
+            yield Problem("env", f"{path}.env[{index}]", messages.SPEC_ENV_FORM.fill(text=text))
 
 
 def _check_node(node: Mapping[str, Any], path: str, library: LibraryRelease) -> Iterator[Problem]:
     if not node.get("path"):
-        yield Problem("node-path", path, "a device node has no path")
+        yield Problem("node-path", path, messages.SPEC_NODE_PATHLESS.fill())
     if node.get("type", "") not in NODE_TYPES:
         yield Problem(
-            "node-type", f"{path}.type", f"the type of {node.get('path')} is {node['type']!r}"
+            "node-type",
+            f"{path}.type",
+            messages.SPEC_NODE_TYPE.fill(node=node.get("path"), type=node["type"]),
         )
     if set(node.get("permissions", "")) - set("rwm") and not (
         library.no_permissions and node["permissions"] == NONE
@@ -299,15 +310,19 @@ def _check_node(node: Mapping[str, Any], path: str, library: LibraryRelease) -> 
         yield Problem(
             "node-permissions",
             f"{path}.permissions",
-            f"the permissions of {node.get('path')} are {node['permissions']!r}",
+            messages.SPEC_NODE_PERMISSIONS.fill(
+                node=node.get("path"), permissions=node["permissions"]
+            ),
         )
 
 
 def _check_hook(hook: Mapping[str, Any], path: str) -> Iterator[Problem]:
     if hook.get("hookName") not in HOOKS:
-        yield Problem("hook-name", path, f"there is no hook called {hook.get('hookName', '')!r}")
+        yield Problem(
+            "hook-name", path, messages.SPEC_HOOK_UNKNOWN.fill(hook=hook.get("hookName", ""))
+        )
     if not hook.get("path"):
-        yield Problem("hook-path", path, "a hook has no path")
+        yield Problem("hook-path", path, messages.SPEC_HOOK_PATHLESS.fill())
     yield from _check_env(hook, path)
 
 
@@ -316,13 +331,15 @@ def _check_rdt(rdt: Mapping[str, Any], path: str, library: LibraryRelease) -> It
     if text == "/" and library.root_closid:
         return
     if text in (".", "..") or stand_ins.get_sent_size(text) >= 4096 or set(text) & set("/\n"):
-        yield Problem("closid", f"{path}.intelRdt.closID", f"{text[:40]!r} is no closID")
+        yield Problem(
+            "closid", f"{path}.intelRdt.closID", messages.SPEC_CLOSID.fill(text=text[:40])
+        )
 
 
 def _check_net(devices: list[Mapping[str, Any]], path: str) -> Iterator[Problem]:
     for key in ("hostInterfaceName", "name"):
         names = [d.get(key, "") for d in devices]
         if "" in names:
-            yield Problem("net-device", path, f"a network device has no {key}")
+            yield Problem("net-device", path, messages.SPEC_NET_LACKS.fill(key=key))
         for name in sorted({n for n in names if n and names.count(n) > 1}):
-            yield Problem("net-device", path, f"two network devices have the {key} {name}")
+            yield Problem("net-device", path, messages.SPEC_NET_TWICE.fill(key=key, name=name))

@@ -15,6 +15,9 @@ import math
 import re
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.yaml import (
     Key,
     YamlDocument,
@@ -133,7 +136,7 @@ def fit_spec_document(text: YamlDocument) -> SpecDocument:
     """
     worker = _Fitter()
     worker.problems += [
-        Problem("merged-key", "", f"the key {key} is there twice, by a merge", line)
+        Problem("merged-key", "", messages.SPEC_KEY_MERGED_TWICE.fill(key=key), line)
         for key, line in text.merged_twice
     ]
     value = None if text.tree.value is None else worker.fit(text.tree, "spec", "")
@@ -172,7 +175,7 @@ class _Fitter:
                     Problem(
                         "unknown-field",
                         place,
-                        f"there is no field {text} in {path or 'a CDI spec'}",
+                        messages.SPEC_FIELD_UNKNOWN.fill(field=text, place=path or "a CDI spec"),
                         child.line,
                     )
                 )
@@ -194,7 +197,9 @@ class _Fitter:
         for key, child in tree.value.items():
             text = get_key_text(key)
             if text is None:
-                self.problems.append(Problem("yaml", path, f"{key[1]} cannot be a key", child.line))
+                self.problems.append(
+                    Problem("yaml", path, messages.SPEC_KEY_IMPOSSIBLE.fill(key=key[1]), child.line)
+                )
             else:
                 found.append((text, child))
         return sorted(found, key=lambda pair: pair[0].encode("utf-8", "surrogatepass"))
@@ -202,11 +207,13 @@ class _Fitter:
     def _check_spelling(self, text: str, field: str, place: str, line: int, *, twice: bool) -> None:
         if twice:
             self.problems.append(
-                Problem("field-twice", place, f"{field} is there twice, in different case", line)
+                Problem("field-twice", place, messages.SPEC_FIELD_TWICE.fill(field=field), line)
             )
         elif text != field:
             self.problems.append(
-                Problem("field-case", place, f"{text} should be written {field}", line)
+                Problem(
+                    "field-case", place, messages.SPEC_FIELD_CASE.fill(text=text, field=field), line
+                )
             )
 
     def _fit_texts(self, tree: YamlTree, path: str) -> Any:
@@ -226,7 +233,7 @@ class _Fitter:
             value = self.fit(child, wanted, place)
             if value is None and wanted[0] == "*" and child.value is None:
                 self.problems.append(
-                    Problem("null-entry", place, "this entry is empty", child.line)
+                    Problem("null-entry", place, messages.SPEC_ENTRY_EMPTY.fill(), child.line)
                 )
             empty: Any = {"string": "", "uint32": 0}.get(wanted, None if wanted[0] == "*" else {})
             found.append(empty if value is None else value)
@@ -258,7 +265,7 @@ class _Fitter:
                     Problem(
                         "changed-text",
                         path,
-                        f"{path} is a number or a truth value without quotes",
+                        messages.SPEC_NOT_QUOTED.fill(place=path),
                         tree.line,
                     )
                 )
@@ -268,7 +275,7 @@ class _Fitter:
                 Problem(
                     "changed-text",
                     path,
-                    f"{path} is written {tree.text}, without quotes",
+                    messages.SPEC_WRITTEN_UNQUOTED.fill(place=path, text=tree.text),
                     tree.line,
                 )
             )
@@ -282,7 +289,9 @@ class _Fitter:
             Problem(
                 "wrong-type",
                 path,
-                f"{path or 'the document'} is {kind[:60]}, but must be {wanted}",
+                messages.SPEC_WRONG_TYPE.fill(
+                    place=path or "the document", found=kind[:60], wanted=wanted
+                ),
                 tree.line,
             )
         )

@@ -20,6 +20,12 @@ from typing import Any
 
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    put_line_before,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    messages,
+)
 
 WORDS: dict[str, Any] = {
     **dict.fromkeys(
@@ -43,7 +49,7 @@ class UnreadableYaml(ValueError):
     """An error: the text is not a document. `rule` is an id of the table of rules."""
 
     def __init__(self, message: str, line: int | None = None, rule: str = "yaml") -> None:
-        super().__init__(f"line {line}: {message}" if line else message)
+        super().__init__(put_line_before(message, line) if line else message)
         self.message, self.line, self.rule = message, line, rule
 
 
@@ -85,7 +91,9 @@ class _Node:
         self.children: list[_Node] = []
         self.target: _Node | None = None
         if getattr(event, "tag", None):
-            raise UnreadableYaml(f"it has the tag {event.tag[:60]}", self.line, "not-read")
+            raise UnreadableYaml(
+                messages.SPEC_HAS_TAG.fill(tag=event.tag[:60]), self.line, "not-read"
+            )
 
 
 def read_yaml_document(data: bytes) -> YamlDocument:
@@ -130,9 +138,7 @@ def _compose(data: bytes) -> tuple[_Node | None, bool]:
 def _require_escapes(text: str, event: Any) -> None:
     quoted = getattr(event, "style", None) == '"'
     if quoted and SLASH.search(text[event.start_mark.index : event.end_mark.index]):
-        raise UnreadableYaml(
-            "there is the escape \\/, which engines do not know", event.start_mark.line + 1
-        )
+        raise UnreadableYaml(messages.SPEC_HAS_SLASH_ESCAPE.fill(), event.start_mark.line + 1)
 
 
 def _has_more_documents(events: Iterator[Any]) -> bool:
@@ -147,7 +153,7 @@ def _read_node(event: Any, anchors: dict[str, _Node]) -> _Node | None:
         node = _Node("alias", event)
         node.target = anchors.get(event.anchor or "")
         if node.target is None:
-            raise UnreadableYaml(f"the anchor {event.anchor} is not known", node.line)
+            raise UnreadableYaml(messages.SPEC_ANCHOR_UNKNOWN.fill(anchor=event.anchor), node.line)
         return node
     if isinstance(event, yaml.ScalarEvent):
         node = _Node("scalar", event, event.value)
@@ -189,7 +195,7 @@ class _Decoder:
 
     def _decode_parts(self, node: _Node) -> Any:
         if id(node) in self.open:
-            raise UnreadableYaml("an anchor's value contains itself", node.line)
+            raise UnreadableYaml(messages.SPEC_ANCHOR_IN_ITSELF.fill(), node.line)
         self.open.add(id(node))
         found: Any = (
             [self.decode_value(child) for child in node.children]
@@ -203,7 +209,7 @@ class _Decoder:
         self.count += steps
         if self.count > yaml_text.MOST:
             raise UnreadableYaml(
-                f"it has more than {yaml_text.MOST} values, and aliases repeat many of them",
+                messages.SPEC_TOO_MANY_VALUES.fill(limit=yaml_text.MOST),
                 node.line,
             )
 
@@ -224,11 +230,11 @@ class _Decoder:
                 continue
             name = self.decode_value(key).value
             if isinstance(name, (dict, list)):
-                raise UnreadableYaml("a key must be text", key.line)
+                raise UnreadableYaml(messages.SPEC_KEY_NOT_TEXT.fill(), key.line)
             pair = (type(name).__name__, name)
             if pair in found:
                 raise UnreadableYaml(
-                    f"the key {name} is there twice (first in line {found[pair].line})",
+                    messages.SPEC_KEY_TWICE.fill(key=name, first=found[pair].line),
                     key.line,
                     "duplicate-key",
                 )
@@ -243,7 +249,7 @@ class _Decoder:
         parts = node.children if node.kind == "list" else [node]
         ends = [p.target if p.kind == "alias" else p for p in parts]
         if any(e is None or e.kind != "map" for e in ends):
-            raise UnreadableYaml("only a mapping can be merged", node.line)
+            raise UnreadableYaml(messages.SPEC_MERGES_NO_MAPPING.fill(), node.line)
         return [self.decode_value(part).value for part in parts]
 
 

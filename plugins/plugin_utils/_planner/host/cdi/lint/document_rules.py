@@ -16,9 +16,13 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
     releases,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.messages import (
+    SPEC_NAME_SHORT,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import (
     Problem,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
     stand_ins,
     version,
@@ -138,26 +142,20 @@ def _check_above_cap(spec: Value, cap: str) -> Iterator[tuple[str, Problem]]:
         and version.get_spec_version_key(given) > version.get_spec_version_key(cap)
     ):
         lowest = releases.list_document_needs(spec)[-1][0]
-        enough = (
-            f"; its content needs {lowest} only"
-            if version.get_spec_version_key(lowest) < version.get_spec_version_key(given)
-            else ""
+        needless = version.get_spec_version_key(lowest) < version.get_spec_version_key(given)
+        said = (
+            messages.FOUND_ABOVE_CAP_NEEDLESSLY.fill(given=given, cap=cap, lowest=lowest)
+            if needless
+            else messages.FOUND_ABOVE_CAP.fill(given=given, cap=cap)
         )
-        yield (
-            "",
-            Problem(
-                "above-cap",
-                "cdiVersion",
-                f"cdiVersion is {given}, and not every engine here reads more than {cap}{enough}",
-            ),
-        )
+        yield "", Problem("above-cap", "cdiVersion", said)
 
 
 def _check_short_kind(kind: str) -> Iterator[Problem]:
     names = releases.split_kind(kind)
     for what, name in zip(("vendor", "class"), names, strict=True):
         if len(name) == 1 and all(names):
-            yield Problem("short-name", "kind", f"the {what} name {name!r} has one character only")
+            yield Problem("short-name", "kind", SPEC_NAME_SHORT.fill(what=what, name=name))
 
 
 def _check_annotations(found: Value, path: str, device: str) -> Iterator[tuple[str, Problem]]:
@@ -171,7 +169,7 @@ def _check_annotations(found: Value, path: str, device: str) -> Iterator[tuple[s
                 Problem(
                     "annotation",
                     f"{path}.{key}",
-                    f"the annotation {key[:80]!r} is no qualified name",
+                    messages.FOUND_ANNOTATION_FORM.fill(name=key[:80]),
                 ),
             )
     size = sum(stand_ins.get_sent_size(k) + stand_ins.get_sent_size(v) for k, v in found.items())
@@ -181,7 +179,7 @@ def _check_annotations(found: Value, path: str, device: str) -> Iterator[tuple[s
             Problem(
                 "annotation",
                 path,
-                f"the annotations take {size} bytes, more than {ANNOTATIONS_SIZE}",
+                messages.FOUND_ANNOTATIONS_LARGE.fill(size=size, limit=ANNOTATIONS_SIZE),
             ),
         )
 
@@ -194,7 +192,7 @@ def _check_container_edits(edits: Value, path: str) -> Iterator[Problem]:
             yield Problem(
                 "no-permissions",
                 f"{place}.permissions",
-                f"the permissions of {node.get('path')} are none",
+                messages.FOUND_PERMISSIONLESS.fill(node=node.get("path")),
             )
     for place, mount in list_edit_entries(edits, path, "mounts"):
         yield from _check_absolute_paths(
@@ -208,12 +206,10 @@ def _check_container_edits(edits: Value, path: str) -> Iterator[Problem]:
         yield Problem(
             "additional-gids",
             f"{path}.additionalGids",
-            f"additional groups {', '.join(map(str, edits['additionalGids']))}",
+            messages.FOUND_GROUPS.fill(groups=", ".join(map(str, edits["additionalGids"]))),
         )
     if edits.get("netDevices"):
-        yield Problem(
-            "net-runtime", f"{path}.netDevices", "it moves network devices into containers"
-        )
+        yield Problem("net-runtime", f"{path}.netDevices", messages.FOUND_NET_DEVICES.fill())
 
 
 def is_bind(mount: Value) -> bool:
@@ -224,14 +220,20 @@ def is_bind(mount: Value) -> bool:
 def _check_absolute_paths(entry: Value, path: str, keys: tuple[str, ...]) -> Iterator[Problem]:
     for key in keys:
         if entry.get(key) and not entry[key].startswith("/"):
-            yield Problem("relative-path", f"{path}.{key}", f"{key} {entry[key]} is not absolute")
+            yield Problem(
+                "relative-path",
+                f"{path}.{key}",
+                messages.FOUND_RELATIVE_PATH.fill(key=key, path=entry[key]),
+            )
 
 
 def _check_mode(node: Value, path: str) -> Iterator[Problem]:
     mode = node.get("fileMode")
     if mode is not None and (mode > 0o7777 or mode in OCTAL_LOOK):
         yield Problem(
-            "file-mode", f"{path}.fileMode", f"fileMode {mode} of {node.get('path')} is {mode:#o}"
+            "file-mode",
+            f"{path}.fileMode",
+            messages.FOUND_FILE_MODE.fill(mode=mode, node=node.get("path")),
         )
 
 
@@ -242,13 +244,13 @@ def _check_mount_options(mount: Value, path: str) -> Iterator[Problem]:
             yield Problem(
                 "mount-option",
                 f"{path}.options",
-                f"{option!r} of {mount.get('containerPath')} is no option of a bind mount",
+                messages.FOUND_MOUNT_OPTION.fill(option=option, mount=mount.get("containerPath")),
             )
     if not mount.get("type") and not {"bind", "rbind"} & set(options):
         yield Problem(
             "mount-type",
             path,
-            f"the mount of {mount.get('containerPath')} has neither a type nor the option bind",
+            messages.FOUND_MOUNT_TYPELESS.fill(mount=mount.get("containerPath")),
         )
 
 
@@ -256,13 +258,23 @@ def _check_hook_form(hook: Value, path: str) -> Iterator[Problem]:
     program = posixpath.basename(hook.get("path", ""))
     timeout, args = hook.get("timeout"), hook.get("args") or []
     if timeout is not None and timeout <= 0:
-        yield Problem("hook-timeout", f"{path}.timeout", f"the timeout of {program} is {timeout}")
+        yield Problem(
+            "hook-timeout",
+            f"{path}.timeout",
+            messages.FOUND_HOOK_TIMEOUT.fill(program=program, timeout=timeout),
+        )
     if args and posixpath.basename(args[0]) != program:
         yield Problem(
-            "hook-arguments", f"{path}.args", f"the first argument of {program} is {args[0]!r}"
+            "hook-arguments",
+            f"{path}.args",
+            messages.FOUND_HOOK_ARGUMENT.fill(program=program, argument=args[0]),
         )
     if hook.get("hookName") == "startContainer":
-        yield Problem("hook-in-container", path, f"{hook.get('path')} runs in the container")
+        yield Problem(
+            "hook-in-container",
+            path,
+            messages.FOUND_HOOK_IN_CONTAINER.fill(program=hook.get("path")),
+        )
 
 
 def _check_doubles(common: Edits, own: Edits) -> Iterator[tuple[str, Problem]]:
@@ -283,7 +295,7 @@ def _check_doubles(common: Edits, own: Edits) -> Iterator[tuple[str, Problem]]:
                         Problem(
                             rule,
                             f"{path}.{key}[{index}]",
-                            f"{mark} is {words} twice, with other content",
+                            messages.FOUND_TWICE.fill(name=mark, done=words),
                         ),
                     )
 

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import (
     document_rules,
+    messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
     stand_ins,
@@ -121,7 +122,7 @@ def _report_unsent_paths(edits: Value, path: str, *, nodes: bool) -> Iterator[Pr
             yield Problem(
                 "not-sent",
                 place,
-                f"{text} has a form that is not sent from a host, so it was not looked for",
+                messages.FOUND_PATH_UNSENT.fill(path=text),
             )
 
 
@@ -153,12 +154,14 @@ def check_spec_directory(directory: str, answer: Value) -> Iterator[Problem]:
     if not answer.get("exists"):
         return
     if kind != "dir":
-        yield Problem("directory", "", f"it is {KINDS.get(kind, 'a file')}")
+        yield Problem("directory", "", messages.FOUND_KIND.fill(kind=KINDS.get(kind, "a file")))
         return
     if is_link(directory, answer):
-        yield Problem("directory-link", "", f"it is a link to {answer.get('real') or 'nothing'}")
+        yield Problem(
+            "directory-link", "", messages.FOUND_LINK.fill(target=answer.get("real") or "nothing")
+        )
     if mode & 0o005 != 0o005:
-        yield Problem("directory-mode", "", f"its mode is {mode:04o}")
+        yield Problem("directory-mode", "", messages.FOUND_MODE.fill(mode=mode))
 
 
 def is_link(path: str, answer: Value) -> bool:
@@ -181,7 +184,10 @@ def _check_node_on_host(node: Value, path: str, answer: Value) -> Iterator[Probl
         return
     if not answer.get("exists"):
         yield Problem(
-            "node-absent" if whole else "node-missing", path, f"{where} is not there", subject=where
+            "node-absent" if whole else "node-missing",
+            path,
+            messages.FOUND_ABSENT.fill(path=where),
+            subject=where,
         )
         return
     live = TYPES.get(str(answer.get("type")))
@@ -192,17 +198,17 @@ def _check_node_on_host(node: Value, path: str, answer: Value) -> Iterator[Probl
             else WHAT.get(str(answer.get("type")), "something else")
         )
         if not whole:
-            yield Problem("no-node", path, f"{where} is {what}")
+            yield Problem("no-node", path, messages.FOUND_NO_NODE.fill(path=where, kind=what))
         return
     if kind and kind != live and not whole:
         yield Problem(
-            "node-kind", path, f"{where} is of type {live} on this host, recorded is {kind}"
+            "node-kind", path, messages.FOUND_NODE_TYPE.fill(path=where, live=live, recorded=kind)
         )
     rdev = tuple(answer.get("rdev") or ())
     recorded = (major, node.get("minor") or 0)
     if major and kind != "p" and rdev and rdev != recorded:
-        words = (
-            f"{where} is {rdev[0]}:{rdev[1]} on this host, recorded is {recorded[0]}:{recorded[1]}"
+        words = messages.FOUND_NODE_NUMBERS.fill(
+            path=where, live=f"{rdev[0]}:{rdev[1]}", recorded=f"{recorded[0]}:{recorded[1]}"
         )
         yield Problem("stale-numbers", path, words)
 
@@ -213,12 +219,14 @@ def _mount(mount: Value, path: str, answer: Value) -> Iterator[Problem]:
         and answer
         and (not answer.get("exists") or answer.get("type") == "link")
     ):
-        yield Problem("mount-missing", path, f"{mount.get('hostPath')} is not there")
+        yield Problem("mount-missing", path, messages.FOUND_ABSENT.fill(path=mount.get("hostPath")))
 
 
 def _check_hook_on_host(hook: Value, path: str, answer: Value) -> Iterator[Problem]:
     program = hook.get("path")
     if answer and (not answer.get("exists") or answer.get("type") == "link"):
-        yield Problem("hook-missing", path, f"{program} is not there", subject=str(program))
+        yield Problem(
+            "hook-missing", path, messages.FOUND_ABSENT.fill(path=program), subject=str(program)
+        )
     elif answer and (answer.get("type") != "file" or not int(answer.get("mode") or 0) & 0o111):
-        yield Problem("hook-mode", path, f"{program} cannot be run")
+        yield Problem("hook-mode", path, messages.FOUND_NOT_RUNNABLE.fill(program=program))

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
     end_with_code,
+    get_values,
 )
 
 LOST = "Engines drop the whole file, mostly without a word, and its devices are unresolvable"
@@ -392,7 +393,7 @@ class Finding:
             "rule": self.rule,
             "level": rule.level,
             "code": self.code,
-            "message": end_with_code(Message(self.message, self.code)),
+            "message": end_with_code(Message(self.message, self.code, get_values(self.message))),
             "effect": rule.effect,
             "remedy": self.remedy,
         }

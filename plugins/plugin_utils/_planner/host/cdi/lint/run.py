@@ -43,6 +43,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import (
     document_rules,
     host_rules,
+    messages,
     projection,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint.rules import (
@@ -171,14 +172,14 @@ def _check_directory(directory: str, policy: Policy, obs: Observation) -> Iterat
 def _check_writable(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
     mode, uid, gid = (int(answer.get(k) or 0) for k in ("mode", "uid", "gid"))
     if uid:
-        yield Finding("writable", path, f"it belongs to {answer.get('owner')}")
+        yield Finding("writable", path, messages.FOUND_OWNER.fill(owner=answer.get("owner")))
     if mode & 0o002 and not mode & 0o1000:
-        yield Finding("writable", path, f"its mode is {mode:04o}: everybody can write it")
+        yield Finding("writable", path, messages.FOUND_WRITABLE_BY_ALL.fill(mode=mode))
     elif mode & 0o020 and gid:
         yield Finding(
             "writable",
             path,
-            f"its mode is {mode:04o}: the group {answer.get('group')} can write it",
+            messages.FOUND_WRITABLE_BY_GROUP.fill(mode=mode, group=answer.get("group")),
         )
 
 
@@ -189,25 +190,33 @@ def _check_file(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
         yield from _report_unread_file(path, name, answer)
         return
     if kind == "dir" and not host_rules.is_link(path, answer):
-        yield Finding("sub-directory", path, "it is a directory")
+        yield Finding("sub-directory", path, messages.FOUND_DIRECTORY.fill())
     elif kind in ("fifo", "char"):
-        yield Finding("hangs", path, f"it is {host_rules.KINDS[kind]}")
+        yield Finding("hangs", path, messages.FOUND_KIND.fill(kind=host_rules.KINDS[kind]))
     elif kind != "file" and "error" not in answer:
-        yield Finding("unreadable", path, f"it is {host_rules.KINDS.get(str(kind), 'no file')}")
+        yield Finding(
+            "unreadable",
+            path,
+            messages.FOUND_KIND.fill(kind=host_rules.KINDS.get(str(kind), "no file")),
+        )
     if kind == "file":
         mode = int(answer.get("mode") or 0)
         if not mode & 0o004:
-            yield Finding("mode", path, f"its mode is {mode:04o}")
+            yield Finding("mode", path, messages.FOUND_MODE.fill(mode=mode))
         yield from _check_writable(path, answer)
 
 
 def _report_unread_file(path: str, name: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
     if answer.get("type") == "dir":
-        yield Finding("sub-directory", path, "it is a directory")
+        yield Finding("sub-directory", path, messages.FOUND_DIRECTORY.fill())
     elif name.startswith("spec.") and name.endswith(".tmp"):
-        yield Finding("left-over", path, "a writer of the reference library left it behind")
+        yield Finding("left-over", path, messages.FOUND_LEFT_OVER.fill())
     elif SPEC_NAME.search(name):
-        yield Finding("never-read", path, f"its name ends in {posixpath.splitext(name)[1] or name}")
+        yield Finding(
+            "never-read",
+            path,
+            messages.FOUND_ENDING.fill(ending=posixpath.splitext(name)[1] or name),
+        )
 
 
 def _read_spec(
@@ -218,8 +227,11 @@ def _read_spec(
         return [], None
     if "error" in answer:
         rule = FAILED.get(str(answer["error"].get("kind")), "unreadable")
-        message = str(answer["error"].get("message", "it could not be read")).removeprefix(
-            f"{path}: "
+        said = answer["error"].get("message")
+        message = (
+            messages.FOUND_UNREADABLE.fill()
+            if said is None
+            else str(said).removeprefix(f"{path}: ")
         )
         return [Finding(rule, path, message)], None
     if answer.get("fault"):
@@ -251,7 +263,7 @@ def _read_spec(
             for device, p in broken_rules
         ]
     if yaml.read_yaml_document(data).more:
-        findings.append(Finding("second-document", path, "there is a second document in it"))
+        findings.append(Finding("second-document", path, messages.FOUND_SECOND_DOCUMENT.fill()))
     return findings, None if problems else document
 
 
@@ -323,14 +335,19 @@ def _report_resolved_devices(resolved: lookup.Resolved) -> Iterator[Finding]:
         for file in files:
             others = ", ".join(f.path for f in files if f is not file)
             yield Finding(
-                "conflict", file.path, f"{others} has it, too", _find_line(file, name), name
+                "conflict",
+                file.path,
+                messages.FOUND_ELSEWHERE.fill(others=others),
+                _find_line(file, name),
+                name,
             )
     for name, loser, winner in resolved.hidden:
         same = loser.map_devices()[name][1] == winner.map_devices()[name][1]
+        row = messages.FOUND_HIDDEN_EQUAL if same else messages.FOUND_HIDDEN
         yield Finding(
             "hidden",
             loser.path,
-            f"{winner.path} hides it{', with equal content' if same else ''}",
+            row.fill(winner=winner.path),
             _find_line(loser, name),
             name,
         )

@@ -50,3 +50,9 @@ NO_CDI_HOOK = Sentence(
     "the profile full needs {program}, which is not on this host",
     next="Install {package}, or choose another gpufleet_cdi_profile",
 )
+
+# why a document is no spec, or needs a newer reader
+SPEC_NEEDS_VERSION = Sentence("spec.needs-version", "{reason} needs {version}")
+SPEC_PART_LACKS = Sentence("spec.part-lacks", "{where} has no {lacking}")
+SPEC_PART_NO_MAPPING = Sentence("spec.part-no-mapping", "{where} is not a mapping")
+SPEC_PART_NO_LIST = Sentence("spec.part-no-list", "{where} is not a list")

@@ -11,6 +11,8 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import messages
+
 KIND = "nvidia.com/gpu"
 
 
@@ -234,7 +236,7 @@ def _read_entry(value: Any, cls: type, keys: Mapping[str, str], where: str) -> A
     }
     lacking = next((keys[name] for name in NEEDED[cls] if name not in given), "")
     if lacking:
-        raise ValueError(f"{where} has no {lacking}")
+        raise ValueError(messages.SPEC_PART_LACKS.fill(where=where, lacking=lacking))
     return cls(
         **{field: tuple(map(str, v)) if isinstance(v, list) else v for field, v in given.items()}
     )
@@ -242,17 +244,17 @@ def _read_entry(value: Any, cls: type, keys: Mapping[str, str], where: str) -> A
 
 def _require_mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{where} is no mapping")
+        raise ValueError(messages.SPEC_PART_NO_MAPPING.fill(where=where))
     return value
 
 
 def _require_spec_list(value: Any, where: str) -> list[Any]:
     if value is not None and not isinstance(value, list):
-        raise ValueError(f"{where} is no list")
+        raise ValueError(messages.SPEC_PART_NO_LIST.fill(where=where))
     return value or []
 
 
 def _require_spec_text(value: Mapping[str, Any], key: str, where: str) -> str:
     if not isinstance(value.get(key), str) or not value[key]:
-        raise ValueError(f"{where} has no {key}")
+        raise ValueError(messages.SPEC_PART_LACKS.fill(where=where, lacking=key))
     return str(value[key])

@@ -12,6 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     file_places,
 )
@@ -47,9 +50,21 @@ def get_sent_size(text: str) -> int:
 
 def describe_without_tags(text: str) -> str:
     """Return a sentence for people, without tags: they differ from host to host and from boot to
-    boot.
+    boot. A message keeps its code.
     """
-    return STAND_IN.sub("(hidden)", text)
+    if isinstance(text, Message):
+        return Message(
+            _hide_tags(text.what),
+            text.code,
+            {name: _hide_tags(value) for name, value in text.values.items()},
+            why=_hide_tags(text.why),
+            next=_hide_tags(text.next),
+        )
+    return str(_hide_tags(text))
+
+
+def _hide_tags(value: Any) -> Any:
+    return STAND_IN.sub("(hidden)", value) if isinstance(value, str) else value
 
 
 def explain_unsent_file(found: Mapping[str, Any]) -> str:

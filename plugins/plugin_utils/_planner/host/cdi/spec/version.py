@@ -13,6 +13,9 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Callable, Mapping
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     Edits,
@@ -81,10 +84,10 @@ def get_minimum_version(spec: Spec) -> str:
     )
 
 
-def list_needs_above_cap(spec: Spec, cap: str) -> list[str]:
+def list_needs_above_cap(spec: Spec, cap: str) -> list[Message]:
     """List what a consumer with this limit does not accept in the spec. cap: '' takes UNKNOWN_CAP."""
     return [
-        f"{reason} needs {version}"
+        messages.SPEC_NEEDS_VERSION.fill(reason=reason, version=version)
         for version, reason in list_version_needs(spec)
         if get_spec_version_key(version) > get_spec_version_key(cap or UNKNOWN_CAP)
     ]

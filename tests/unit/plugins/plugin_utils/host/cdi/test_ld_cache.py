@@ -13,6 +13,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+    read_error_message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
@@ -73,23 +77,24 @@ def test_what_ldconfig_writes_is_read(old: bool) -> None:
 
 
 ODD = [
-    (b"", "no cache"),
-    (b"\x7fELF", "no cache"),
-    (ld_cache.NEW, "cut short"),
-    (cache(*ENTRIES)[:-1], "cut short"),
-    (cache(*ENTRIES)[:60], "cut short"),
-    (cache(*ENTRIES, flags=3), "big-endian"),
-    (cache((X86, "n" * 256, "/z")), "more than 255"),
-    (cache((X86, "libz.so.1", "/" * 4096)), "more than 4095"),
-    (ld_cache.OLD + bytes(5), "glibc before 2.2"),
-    (ld_cache.NEW + struct.pack("<I", 2**31) + bytes(40), "entries"),
+    (b"", "no-cache"),
+    (b"\x7fELF", "no-cache"),
+    (ld_cache.NEW, "cache-cut-short"),
+    (cache(*ENTRIES)[:-1], "cache-cut-short"),
+    (cache(*ENTRIES)[:60], "cache-cut-short"),
+    (cache(*ENTRIES, flags=3), "cache-big-endian"),
+    (ld_cache.OLD + bytes(5), "cache-too-old"),
+    (ld_cache.NEW + struct.pack("<I", 2**31) + bytes(40), "cache-claims"),
+    (cache((X86, "n" * 256, "/z")), "cache-text-long"),
+    (cache((X86, "libz.so.1", "/" * 4096)), "cache-text-long"),
 ]
 
 
-@pytest.mark.parametrize(("data", "words"), ODD)
-def test_anything_else_is_refused_with_a_word(data: bytes, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+@pytest.mark.parametrize(("data", "code"), ODD)
+def test_anything_else_is_refused_with_a_code(data: bytes, code: str) -> None:
+    with pytest.raises(ValueError) as refused:
         ld_cache.parse_ld_cache(data)
+    assert get_code(read_error_message(refused.value)) == f"driver-files.{code}"
 
 
 libraries = st.tuples(

@@ -568,22 +568,23 @@ def test_a_spec_of_nvidia_ctk_is_taken_over_where_it_is_no_link_itself(
 
 
 OLD, NEW = instance("containerd", "2.3.7"), instance("containerd", "2.4.0")
-# what is with /etc/cdi: (what the host tells of it, the engines, what is said)
-DIRECTORIES: dict[str, tuple[dict[str, Any], tuple[Instance, ...], str]] = {
-    "podman#17539, root's umask was 077": ({"mode": 0o700}, (), "its mode is 0700"),
-    "for everybody": ({"mode": 0o755}, (), ""),
-    "a link, and the engines are not known": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (), "it is a link to /srv"),
-    "a link that this engine does not follow": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (OLD,), "it is a link to /srv"),
-    "a link that this engine follows": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (NEW,), ""),
+LINKED = ("cdi-finding.link", {"target": "/srv"})
+# what is with /etc/cdi: (what the host tells of it, the engines, the problem that is told)
+DIRECTORIES: dict[str, tuple[dict[str, Any], tuple[Instance, ...], Any]] = {
+    "podman#17539, root's umask was 077": ({"mode": 0o700}, (), ("cdi-finding.mode", {"mode": 0o700})),
+    "for everybody": ({"mode": 0o755}, (), None),
+    "a link, and the engines are not known": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (), LINKED),
+    "a link that this engine does not follow": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (OLD,), LINKED),
+    "a link that this engine follows": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (NEW,), None),
     "a link that one of two follows": (
-        {"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (NEW, instance("docker", "29.8.0")), "it is a link to /srv"
+        {"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (NEW, instance("docker", "29.8.0")), LINKED
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("directory", "engines", "word"), DIRECTORIES.values(), ids=DIRECTORIES)
+@pytest.mark.parametrize(("directory", "engines", "problem"), DIRECTORIES.values(), ids=DIRECTORIES)
 def test_a_directory_that_engines_cannot_read_is_told(
-    directory: dict[str, Any], engines: tuple[Instance, ...], word: str
+    directory: dict[str, Any], engines: tuple[Instance, ...], problem: Any
 ) -> None:
     decided = record(Policy(), *engines) if engines else RECORD
     found = plan(seen({"/etc/cdi": {"type": "dir", **directory}}), decided)
@@ -593,7 +594,7 @@ def test_a_directory_that_engines_cannot_read_is_told(
         if code == "cdi.directory-not-listed"
     ]
     assert [(values["directory"], values["problem"]) for values in told] == (
-        [("/etc/cdi", word)] if word else []
+        [("/etc/cdi", problem)] if problem else []
     )
 
 
