@@ -196,7 +196,12 @@ class Measurement(object):
             self.hangs = "nvidia-smi" if exc.code == "timeout" else ""
             return None
         self.took = time.monotonic() - began
-        return nvml_sources.read_smi(table, listed)
+        try:
+            return nvml_sources.read_smi(table, listed)
+        except ValueError:
+            told = "nvidia-smi printed another table than it was asked for."
+            self.report.add("nvidia-smi", report.FAILED, told, self.took, "other-table")
+            return None
 
     def compare_source(self, name, answer):
         """Report how a source differs from our probe."""
@@ -531,6 +536,9 @@ def measure(given):
             written.append(write(given.output, "capture.json", document, secrets))
         except capture.BadCapture as exc:
             measured.report.add("capture", report.SKIPPED, exc.sentence, 0, exc.code)
+        except (KeyError, TypeError, ValueError) as exc:  # of a driver that answers in another way
+            told = "No capture was made: %s: %s." % (type(exc).__name__, exc)
+            measured.report.add("capture", report.FAILED, told, 0, "fault")
         document = measured.report.build(machine, measured.found)
         written.append(write(given.output, "report.json", document, secrets))
     sys.stdout.write(measured.report.render(machine) + "\n" + "".join(p + "\n" for p in written))

@@ -232,6 +232,45 @@ def test_a_fault_of_the_program_leaves_a_report(
     assert report.check_shape(written) == []
 
 
+def test_a_capture_that_cannot_be_made_leaves_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(self: main.Measurement) -> None:
+        """As a driver whose fabric has a state that is not known yet."""
+        self.found = {"own": {**OWN, "errors": []}, "more": {**MORE, "gpus": [FABRIC]}}
+        self.seen = {"host": {"machine": "x86_64"}, "answers": {}}
+
+    monkeypatch.setattr(main.Measurement, "run", answer)
+    monkeypatch.setattr(main, "check_machine", lambda: None)
+    monkeypatch.setattr(main, "get_tool", lambda: "gpufleet.nvidia 1")
+    play(monkeypatch, tmp_path, "print('{}')\n")
+    monkeypatch.setattr(main, "LIMITS", dict.fromkeys(main.LIMITS, 30))
+    monkeypatch.setattr(main.signal, "signal", lambda _number, _handler: None)
+    assert main.measure(Namespace(output=str(tmp_path), nvidia_ctk="", change=False)) == "failed"
+    written = json.loads((tmp_path / "report.json").read_text())
+    assert [c["code"] for c in written["checks"]] == ["fault"]
+
+
+MORE: dict[str, Any] = {"cuda": 13000, "refused": {}}
+FABRIC = {
+    "pci_id": "0x2335",
+    "mib": 1,
+    "fabric": {"state": 9, "status": 0, "clique": 0, "cluster": False, "health": 0},
+}
+
+
+def test_another_table_of_nvidia_smi_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho Unable to determine the device handle, Unknown Error\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    one = measured()
+    assert one.ask_smi() is None
+    assert [c["code"] for c in one.report.checks] == ["other-table"]
+
+
 def test_without_an_answer_of_nvml_containers_are_entered_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
