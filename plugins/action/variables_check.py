@@ -191,7 +191,8 @@ def read_value(variables: Mapping[str, Any], name: str) -> Any:
         raise PlanError(build_unreadable_message(name, error)) from None
     # ansible-core before 2.19 returns such a text for a template with something undefined
     if isinstance(value, str) and "{{" in value:
-        raise PlanError(messages.UNDEFINED_VALUE.fill(name=name, value=value))
+        shown = unreadable_variables.list_expressions(value)
+        raise PlanError(messages.UNDEFINED_VALUE.fill(name=name, value=shown))
     return value
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from jinja2 import Environment, TemplateError, meta
 
 # The error since ansible-core 2.19 for a user's own template that yields `omit`.
 OMITTED = "AnsibleValueOmittedError"
+
+EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
 class Rendered(Mapping[str, Any]):
@@ -102,4 +105,13 @@ def name_missing_value(template: str, written: Mapping[str, Any]) -> str:
         for name in needed
         if name not in written and name not in ("lookup", "query", "q", "now", "omit", "undef")
     )
-    return f"{absent[0]} is undefined" if absent else f"something in {template} is undefined"
+    if absent:
+        return f"{absent[0]} is undefined"
+    return f"something in {list_expressions(template)} is undefined"
+
+
+def list_expressions(template: str) -> str:
+    """Return the expressions of a template without the text around them, which may be a part of a
+    password.
+    """
+    return " ".join(EXPRESSION.findall(template)) or "it"

@@ -70,6 +70,11 @@ CASES: list[tuple[Any, Any, str]] = [
         "of_the_site is undefined",
     ),
     ("{{ known.deeper }}", "{{ known.deeper }}", "something in {{ known.deeper }} is undefined"),
+    (
+        "half of a password {{ known.deeper }} {{ known.b }}",
+        "half of a password {{ known.deeper }} {{ known.b }}",
+        "something in {{ known.deeper }} {{ known.b }} is undefined",
+    ),
     ({"a": ["{{ of_the_site }}"]}, {"a": ["{{ of_the_site }}"]}, "of_the_site is undefined"),
     # a value, and no template of the user's
     (
