@@ -15,7 +15,7 @@ import fnmatch
 import functools
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
@@ -40,6 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     Match,
 )
 
+CORE = ("libcuda", "libnvidia-ml")  # a host without either has no driver there
 MOST_FOLDERS = 64  # a host with many releases of CUDA has some 20
 VERSIONED = re.compile(r"(?P<stem>.+?)\.so\.(?P<version>\d{1,9}\.\d{1,9}(?:\.\d{1,9})?)")
 
@@ -123,10 +124,7 @@ def discover(
     if not driver_listing.list_driver_file_questions(policy):
         return DriverFiles()
     seen, wanted = driver_listing.matches(policy, obs), frozenset(features)
-    if not any(
-        m.type == "file" and m.usual and get_library_stem(m.name) in ("libcuda", "libnvidia-ml")
-        for m in seen
-    ):
+    if not any(m.type == "file" and m.usual and get_library_stem(m.name) in CORE for m in seen):
         seen = (*seen, *find_files_elsewhere(policy, obs))
     folder = driver_listing.get_firmware_folder(policy, obs)
     if folder:
@@ -260,7 +258,8 @@ def find_files_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
     question = queries.ask_for_file(where, keep=WHOLE)
     if not obs.was_asked(question):
         raise NeedMore([question])
-    folders = list_folders_elsewhere(obs.get_text(where) or "")
+    cache = obs.get_text(where) or ""
+    folders = list_folders_elsewhere(cache)
     if not folders:
         return ()
     patterns = [
@@ -271,8 +270,7 @@ def find_files_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
         ),
         *(
             f"{folder}/{name}"
-            for folder in map(get_programs_folder, folders)
-            if folder
+            for folder in list_program_folders(cache, folders)
             for name in catalogue.BINARIES
         ),
     ]
@@ -282,9 +280,9 @@ def find_files_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
     return tuple(driver_listing.match(f) for f in obs.get_answer(more).get("files") or ())
 
 
-def list_folders_elsewhere(cache: str) -> list[str]:
+def list_folders_elsewhere(cache: str, stems: Container[str] | None = None) -> list[str]:
     """List the folders of the driver's libraries that a loader's cache names, the usual ones left
-    out; [] for a cache that cannot be read.
+    out; [] for a cache that cannot be read. stems: of these libraries alone, None for all.
 
     No more than MOST_FOLDERS: each is asked for with a pattern for each name.
     """
@@ -295,7 +293,11 @@ def list_folders_elsewhere(cache: str) -> list[str]:
     libraries = filter(is_driver_entry, known)
     folders = [
         f
-        for f in drop_repeated_items(posixpath.dirname(e.path) for e in libraries)
+        for f in drop_repeated_items(
+            posixpath.dirname(e.path)
+            for e in libraries
+            if stems is None or get_library_stem(e.name) in stems
+        )
         if f not in catalogue.FOLDERS and driver_listing.is_one_folder(f)
     ]
     return folders[:MOST_FOLDERS]
@@ -306,6 +308,16 @@ def is_driver_entry(entry: ld_cache.Entry) -> bool:
     return bool(entry.cpu) and any(
         fnmatch.fnmatchcase(entry.name, name) for name in catalogue.LIBRARY_NAMES
     )
+
+
+def list_program_folders(cache: str, folders: Iterable[str]) -> list[str]:
+    """List the folders of the driver's programs: beside those of libcuda or NVML alone.
+
+    CUDA and what is built with it have names of the driver's form, too. What lies beside those is
+    for any account to write, more often than not, and containers would get it.
+    """
+    core = set(list_folders_elsewhere(cache, CORE))
+    return list(filter(None, map(get_programs_folder, filter(core.__contains__, folders))))
 
 
 def get_programs_folder(libraries: str) -> str:
@@ -321,7 +333,7 @@ def get_driver_file_version(seen: Iterable[Match]) -> str:
 
     If several are installed, the one that the loader takes counts.
     """
-    for name in ("libcuda", "libnvidia-ml"):
+    for name in CORE:
         named = [
             m for m in seen if get_library_stem(m.name) == name and m.type == "file" and m.usual
         ]

@@ -217,3 +217,13 @@ def test_a_driver_with_a_prefix_has_its_programs() -> None:
     found = discover.discover(obs(files=host, answers=answers), Policy())
     assert [file.container for file in found.binaries] == [smi]
     assert "nvidia-smi" not in found.missing
+
+
+def test_what_is_built_with_cuda_has_no_programs_of_the_driver() -> None:
+    text = cache(
+        (X86, "libnvrtc.so.12", "/opt/conda/lib/libnvrtc.so.12"),
+        (X86, "libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"),
+    ).decode("utf-8", "surrogateescape")
+    folders = discover.list_folders_elsewhere(text)
+    assert folders == ["/opt/conda/lib", "/usr/local/nvidia/lib64"]
+    assert discover.list_program_folders(text, folders) == ["/usr/local/nvidia/bin"]
