@@ -298,6 +298,7 @@ def test_only_programs_of_root_are_run(
     assert bool(one.find_ctk()) is (owner == 0)
     assert (tmp_path / "run").exists() is (owner == 0)
     codes = [check["code"] for check in one.report.checks]
+    assert not [check for check in one.report.checks if str(tmp_path) in check["sentence"]]
     assert (codes, answer is None) == (([], False) if owner == 0 else (["untrusted"] * 2, True))
 
 
