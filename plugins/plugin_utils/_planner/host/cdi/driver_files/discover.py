@@ -358,20 +358,17 @@ def list_driver_libraries(
         for m in libraries
         if m.name.endswith(f".so.{version}") and not driver_listing.is_xorg(m.path)
     ]
-    found = [
-        m.real
-        for folder in places
-        for m in sorted(mine, key=lambda m: m.name)
-        if m.folder == folder
-    ]
+    by_folder: dict[str, list[str]] = {}  # a host may answer with as many folders as files
+    for m in sorted(mine, key=lambda m: m.name):
+        by_folder.setdefault(m.folder, []).append(m.real)
+    found = [real for folder in places for real in by_folder.get(folder, ())]
     found += [m.real for m in sorted(mine, key=lambda m: m.path) if driver_listing.is_32(m.path)]
-    old = [
-        m.real
-        for folder in folders
-        for m in libraries
-        if m.folder == folder and m.name.startswith(f"{catalogue.NVVM70}.so.")
-    ]
-    return drop_repeated_items([*found, *old])
+    old: dict[str, list[str]] = {}
+    for m in libraries:
+        if m.name.startswith(f"{catalogue.NVVM70}.so."):
+            old.setdefault(m.folder, []).append(m.real)
+    found += [real for folder in folders for real in old.get(folder, ())]
+    return drop_repeated_items(found)
 
 
 def list_platform_libraries(libraries: Iterable[Match]) -> list[str]:

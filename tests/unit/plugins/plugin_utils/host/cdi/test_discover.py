@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
     catalogue,
     discover,
+    driver_listing,
     roots,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files.discover import (
@@ -380,3 +381,11 @@ WORDS = st.text("ab.", max_size=8)
 @given(WORDS, st.text("ab.*", max_size=6))
 def test_a_pattern_with_asterisks_matches_what_fnmatch_says(text: str, pattern: str) -> None:
     assert discover.matches_asterisks(text, pattern) == fnmatch.fnmatchcase(text, pattern)
+
+
+def test_a_driver_in_as_many_folders_as_files_is_read() -> None:
+    """A host may answer so. Read folder by folder, it took hours."""
+    paths = [f"/opt/{n}/libcuda.so.550.163.01" for n in range(20_000)]
+    seen = tuple(driver_listing.Match(path, path, path, "file", 0o644) for path in paths)
+    folders = tuple(path.rpartition("/")[0] for path in paths)
+    assert discover.list_driver_libraries(seen, folders, "550.163.01") == paths
