@@ -28,11 +28,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     Path,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     releases,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.base import (
     Base,
+    fits_runc_entry,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
     FileSet,
@@ -266,17 +268,29 @@ def _list_default_settings(
     now = toml.look_up_toml(cri, at)
     if now not in [h.name for h in policy.handlers]:
         return []
-    others = [
-        n
-        for n in toml.look_up_toml(cri, ("containerd", "runtimes"), {})
-        if n not in [h.name for h in policy.handlers]
-    ]
-    before = (
-        reset_to
-        if reset_to in others
-        else ("runc" if "runc" in others else (others[0] if others else "runc"))
-    )
+    before = _choose_default_instead(policy, cri, reset_to)
     return [CriSetting(at, before, about_handlers.NOT_DEFAULT.fill(handler=now))]
+
+
+def _choose_default_instead(policy: Policy, cri: Mapping[str, Any], reset_to: str) -> str:
+    """Return the default handler of a host whose default must not be ours any more.
+
+    It runs what is not asked to be anything else: neither the NVIDIA runtime under another name,
+    such as the handlers nvidia-cdi and nvidia-legacy of NVIDIA's GPU Operator, nor virtual machines.
+    """
+    ours = [handler.name for handler in policy.handlers]
+    fitting = [
+        name
+        for name, entry in toml.look_up_toml(cri, ("containerd", "runtimes"), {}).items()
+        if name not in ours and isinstance(entry, Mapping) and _runs_plain_containers(entry)
+    ]
+    order = (reset_to, "runc", *fitting)
+    return next((name for name in order if name in fitting), "runc")
+
+
+def _runs_plain_containers(entry: Mapping[str, Any]) -> bool:
+    program = toml.look_up_toml(entry, ("options", "BinaryName"))
+    return fits_runc_entry(entry) and not low_level.is_nvidia_runtime(program)
 
 
 def _list_cdi_settings(

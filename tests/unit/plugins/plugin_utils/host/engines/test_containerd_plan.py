@@ -476,6 +476,35 @@ def test_a_default_that_is_not_wanted_any_more_goes_back(originals: Any, back: s
     ]
 
 
+OPERATOR = "/usr/local/nvidia/toolkit/nvidia-container-runtime"
+
+
+# From 2.0 on the built-in runc stays whatever handlers the files have.
+@pytest.mark.parametrize("release", ["1.6.20", "1.7.24"])
+@pytest.mark.parametrize(
+    ("beside", "back"),
+    [
+        ({"nvidia-cdi": f"{OPERATOR}.cdi", "nvidia-legacy": f"{OPERATOR}.legacy"}, "runc"),
+        ({"nvidia-cdi": f"{OPERATOR}.cdi", "crun": "/usr/bin/crun"}, "crun"),
+        ({"gvisor": "/usr/local/bin/runsc"}, "runc"),
+        ({"shimpei": "/usr/bin/shimpei"}, "shimpei"),
+    ],
+)
+def test_no_other_handler_of_nvidias_runtime_becomes_the_default(
+    release: str, beside: dict[str, str], back: str
+) -> None:
+    text = f'version = 2\n[plugins.{CRI}.containerd]\ndefault_runtime_name = "nvidia"\n'
+    for name, program in {"nvidia": OPERATOR, **beside}.items():
+        at = f"plugins.{CRI}.containerd.runtimes.{name}"
+        text += f'[{at}]\nruntime_type = "io.containerd.runc.v2"\n'
+        text += f'[{at}.options]\nBinaryName = "{program}"\n'
+    files = {ROOT: text}
+    data = tomllib.loads(applied(files, plan(release, files))[ROOT])
+    made = data["plugins"][CRI.strip('"')]["containerd"]
+    assert made["default_runtime_name"] == back
+    assert back in made["runtimes"]
+
+
 @pytest.mark.parametrize("version", ["2.1.9", "2.3.7"])
 def test_a_default_that_our_own_drop_in_named_may_go_with_its_line(version: str) -> None:
     """containerd's own dump says then what the root file or its built-in value says; no other key
