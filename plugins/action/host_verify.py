@@ -34,6 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     host_plan,
+    refusals,
     seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
@@ -51,7 +52,8 @@ ROOT = "gpufleet_root"
 def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
     """Plan the cases that verify a host.
 
-    Raise PlanError for a directory tree, where nothing runs.
+    Raise PlanError for a directory tree, where nothing runs, and for a host with GPUs whose engine
+    does not run.
     """
     if policy.root != "/":
         raise PlanError(messages.ROOT_NOT_RUNNING.fill(), where=policy.root)
@@ -65,6 +67,8 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
         seen.driver,
         evidence_file=evidence_file,
     )
+    if not verification.cases and not seen.record.skipped:
+        refusals.require_engine_to_verify(policy, seen.instances)
     claims = (
         host_plan.judge_claims(policy, dra.read_dra_facts(obs), seen, after=False)
         if policy.dra

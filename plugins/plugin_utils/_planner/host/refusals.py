@@ -116,6 +116,15 @@ def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:
             raise PlanError(host_messages.ENGINE_NOT_HERE.fill(engine=engine, found=others))
 
 
+def require_engine_to_verify(policy: Policy, instances: Iterable[Instance]) -> None:
+    """Raise PlanError if a requested engine cannot start the containers of a verification now.
+
+    To verify nothing would look as if the host were right.
+    """
+    for one in open_ones(policy, instances)[:1]:
+        raise build_refused_instance_error(one)
+
+
 def require_heard_engines(policy: Policy, instances: Iterable[Instance]) -> None:
     """Raise PlanError before anything is taken away by a decision that a requested engine has no
     part in.

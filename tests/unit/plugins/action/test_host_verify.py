@@ -19,7 +19,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     host_look,
     transport,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+    RefusalKind,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
     Kubelet,
@@ -29,7 +33,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host_messages,
+    seen_host,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases,
@@ -175,6 +182,27 @@ def test_a_host_that_lacks_something_for_claims_is_not_started_on(
 def test_another_root_is_refused() -> None:
     with pytest.raises(PlanError, match="nothing runs in another root"):
         host_verify.plan_host_check(Policy(root="/srv/image"), Observation({}, {}))
+
+
+NO_GPU = Driver("none", "", (), "no NVIDIA device on the PCI bus")
+
+
+@pytest.mark.parametrize("kind", ["stopped", "silent", "unverified"])
+@pytest.mark.parametrize("driver", [ONE_GPU, NO_GPU])
+def test_a_host_whose_engine_starts_no_container_is_not_one_with_nothing_to_verify(
+    kind: RefusalKind, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = host_messages.STOPPED_ENGINE.fill(engine="containerd", unit="its unit", states="inactive")
+    engine = dc.replace(CONTAINERD_16, running=False, refusal=Refusal(why, kind=kind))
+    seen = seen_host.SeenHost((engine,), driver, Kubelet(), record(Policy(), engine, driver=driver))
+    monkeypatch.setattr(seen_host, "see", lambda *_arguments: seen)
+    if driver is NO_GPU:
+        planned = host_verify.plan_host_check(Policy(), obs()).facts["verification"]
+        assert NO_GPU.evidence in planned.skipped_why
+        return
+    with pytest.raises(PlanError) as refused:
+        host_verify.plan_host_check(Policy(), obs())
+    assert refused.value.code == "engines.stopped"
 
 
 def test_an_empty_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
