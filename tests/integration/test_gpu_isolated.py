@@ -158,7 +158,7 @@ def test_a_root_that_is_shared_with_the_machine_changes_nothing_there(
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that is not below /tmp, which a container has anew."""
+    """A folder that is not below /tmp: a container has an empty one of its own."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # noqa: S108
         yield Path(name)
 
