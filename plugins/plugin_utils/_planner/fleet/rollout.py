@@ -132,7 +132,8 @@ def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
     # stable: else the order is as it was
     line.sort(key=lambda h: (h not in fleet.first, bool(hosts[h].change)))
     first = list_canaries(line, hosts, settings.canaries, fleet)
-    found = [first, *waves.cut_waves([h for h in line if h not in set(first)], settings.waves)]
+    canaries = frozenset(first)
+    found = [first, *waves.cut_waves([h for h in line if h not in canaries], settings.waves)]
     limits = waves.limit(
         settings.max_unavailable,
         map_hosts_to_groups(hosts, fleet),

@@ -299,10 +299,9 @@ def compare_gpus(spec: Spec, there: SpecHost) -> Iterator[Stale]:
 def find_lost_gpus(named: Mapping[str, frozenset[str]], gpus: list[SeenGpu]) -> Iterator[Stale]:
     nodes = {f"/dev/nvidia{g.minor}" for g in gpus}
     gone = sorted({node for found in named.values() for node in found} - nodes)
-    if all(g.uuid for g in gpus):
-        gone += sorted(
-            name for name in named if name.startswith("GPU-") and name not in {g.uuid for g in gpus}
-        )
+    uuids = {g.uuid for g in gpus}
+    if "" not in uuids:
+        gone += sorted(name for name in named if name.startswith("GPU-") and name not in uuids)
     if gone:
         names = ", ".join(gone)
         yield Stale("gpus", names, f"{len(gpus)} GPUs", messages.GPU_GONE.fill(names=names))

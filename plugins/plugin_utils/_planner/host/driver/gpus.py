@@ -203,7 +203,8 @@ def judge_driver(policy: Policy, obs: Observation, disk: mismatch.Modules) -> Dr
         return Driver("broken", version, gpus, finding.message)
     notes = [finding.message] if finding.message else []
     excluded = list_excluded_gpus(obs, p)
-    lost = [bus for bus in usable if bus not in {*excluded, *(g.bus_id for g in gpus)}]
+    told = {*excluded, *(g.bus_id for g in gpus)}
+    lost = [bus for bus in usable if bus not in told]
     notes += [messages.GPUS_LOST.fill(gpus=", ".join(lost))] if gpus and lost else []
     withheld = describe_withheld_gpus(pci, held, excluded)
     notes += withheld if gpus else []
