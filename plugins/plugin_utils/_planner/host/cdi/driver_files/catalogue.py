@@ -11,6 +11,10 @@ from __future__ import annotations
 
 import dataclasses as dc
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    STANDARD_PATH,
+)
+
 FEATURES = ("compute", "utility", "video", "graphics", "display", "ngx")
 
 # Folders of 64-bit libraries, in the order in which they are believed. Those that lead to the same
@@ -50,6 +54,9 @@ XORG_FOLDERS = (
 )
 XORG_DRIVER, XORG_SERVER = "nvidia_drv.so", "libglxserver_nvidia.so"
 
+# Folders of programs beside the usual ones: Gentoo's package has them in the last one, which is on
+# PATH there, so nvidia-ctk finds them.
+PROGRAM_FOLDERS = (*STANDARD_PATH, "/opt/bin")
 # Programs by capability; the order is upstream's.
 BINARIES = {
     "nvidia-smi": "utility",

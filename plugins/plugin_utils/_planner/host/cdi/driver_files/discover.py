@@ -20,7 +20,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
-    STANDARD_PATH,
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
@@ -470,9 +469,13 @@ def list_driver_binaries(seen: tuple[Match, ...], features: frozenset[str]) -> I
     executable = map_matches_by_path(m for m in seen if m.type == "file" and m.mode & 0o111)
     for name, feature in catalogue.BINARIES.items():
         beside = (
-            m for m in executable.values() if m.name == name and m.folder not in STANDARD_PATH
+            m
+            for m in executable.values()
+            if m.name == name and m.folder not in catalogue.PROGRAM_FOLDERS
         )
-        found = find_first_match(executable, (f"{folder}/{name}" for folder in STANDARD_PATH))
+        found = find_first_match(
+            executable, (f"{folder}/{name}" for folder in catalogue.PROGRAM_FOLDERS)
+        )
         found = found or next(beside, None)
         if found and feature in features:
             yield found

@@ -18,7 +18,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     queries,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
-    STANDARD_PATH,
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
@@ -167,7 +166,7 @@ def list_driver_patterns(policy: Policy) -> list[str]:
     folders = (*catalogue.FOLDERS, *(catalogue.FOLDERS_32 if policy.cdi_compat32 else ()))
     libraries = [f"{folder}/{name}" for folder in folders for name in catalogue.LIBRARY_NAMES]
     vdpau = [f"{folder}/{catalogue.VDPAU}/libvdpau_nvidia.so*" for folder in folders]
-    programs = [f"{folder}/nvidia-*" for folder in STANDARD_PATH]
+    programs = [f"{folder}/nvidia-*" for folder in catalogue.PROGRAM_FOLDERS]
     firmware = [
         pattern for root in catalogue.FIRMWARE_ROOTS for pattern in list_firmware_patterns(root)
     ]
