@@ -112,11 +112,9 @@ def explain_not_ready(node: Mapping[str, Any]) -> str:
     """Explain why the node does not work, '' if its kubelet reports that it is Ready."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready: Mapping[str, Any] = next((c for c in conditions if c.get("type") == "Ready"), {})
-    return (
-        ""
-        if ready.get("status") == "True"
-        else str(ready.get("reason") or "its kubelet has not reported")
-    )
+    if ready.get("status") == "True":
+        return ""
+    return str(ready.get("reason") or "") or drain_messages.KUBELET_UNREPORTED.fill()
 
 
 def find_node_holder(node: Mapping[str, Any], rollout: str) -> str:

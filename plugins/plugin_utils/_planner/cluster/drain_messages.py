@@ -291,3 +291,4 @@ KURED_AT_WORK = Sentence(
     "drain.kured-at-work",
     "kured is working on the node {node} ({where}) until the host has rebooted",
 )
+KUBELET_UNREPORTED = Sentence("drain.kubelet-not-reported", "its kubelet has not reported")

@@ -14,12 +14,19 @@ import posixpath
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import messages, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    messages,
+    queries,
+    query_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     NeedMore,
     QueryFailed,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Asked
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     Keep,
 )
@@ -28,22 +35,22 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whol
 T = TypeVar("T")
 # What could not be learned, by the query's kind, which its id begins with.
 UNKNOWN = {
-    "file": "this file could not be read",
-    "stat": "this path could not be inspected",
-    "dir": "this directory could not be listed",
-    "glob": "the files of this pattern could not be listed",
-    "paths": "the files of the driver could not be listed",
-    "mentioned": "the targets of these files could not be inspected",
-    "tags": "the keys of this file could not be compared",
-    "which": "programs could not be searched for",
-    "command": "this command could not be run",
-    "package": "the packages of this host could not be queried",
-    "units": "the units of systemd could not be queried",
-    "processes": "the processes of this host could not be listed",
-    "cri": "the engine does not answer over CRI",
-    "http": "the engine does not answer over HTTP",
-    "probe": "this library could not be queried",
-    "originals": "the journal of this host could not be read",
+    "file": query_messages.FILE_NOT_READ,
+    "stat": query_messages.PATH_NOT_INSPECTED,
+    "dir": query_messages.DIRECTORY_NOT_LISTED,
+    "glob": query_messages.PATTERN_NOT_LISTED,
+    "paths": query_messages.DRIVER_FILES_NOT_LISTED,
+    "mentioned": query_messages.TARGETS_NOT_INSPECTED,
+    "tags": query_messages.KEYS_NOT_COMPARED,
+    "which": query_messages.PROGRAMS_NOT_SEARCHED,
+    "command": query_messages.COMMAND_UNRUN,
+    "package": query_messages.PACKAGES_NOT_QUERIED,
+    "units": query_messages.UNITS_NOT_QUERIED,
+    "processes": query_messages.PROCESSES_NOT_LISTED,
+    "cri": query_messages.CRI_UNANSWERED,
+    "http": query_messages.HTTP_UNANSWERED,
+    "probe": query_messages.LIBRARY_NOT_QUERIED,
+    "originals": query_messages.JOURNAL_NOT_READ,
 }
 # whose ids end in a place that a person knows
 PLACED = (
@@ -68,11 +75,14 @@ def build_query_failure(qid: str, error: Mapping[str, Any]) -> QueryFailed:
     """Return the error of one query as an error of the plan."""
     kind, _colon, rest = qid.partition(":")
     place = (rest.partition(":")[2] if kind == "cri" else rest) if kind in PLACED else ""
-    why = str(error.get("message") or error.get("kind") or "no reason given").removeprefix(
-        f"{place}: "
-    )
+    said = error.get("message") or error.get("kind") or query_messages.REASON_UNSAID.fill()
+    why = said if isinstance(said, Message) else str(said).removeprefix(f"{place}: ")
     row = FAILED_BY.get(str(error.get("kind")), messages.QUERY_FAILED)
-    what = UNKNOWN.get(kind, f"the query {qid} failed")
+    what = (
+        UNKNOWN[kind].fill()
+        if kind in UNKNOWN
+        else query_messages.QUERY_NOT_ANSWERED.fill(query=qid)
+    )
     return QueryFailed(row.fill(what=what, cause=why), where=place)
 
 
@@ -113,10 +123,14 @@ class ObservedFile:
         """The reason why there is no content, in words for people."""
         kinds = {"dir": "a directory", "link": "a link to nothing", "fifo": "a named pipe", "socket": "a socket", "char": "a device",
                  "block": "a device"}  # fmt: skip
+        if isinstance(self.error, Message):
+            return self.error
         if self.error:
             text = self.error.removeprefix(f"{self.path}: ")
             return f"it {text}" if text.startswith("is ") else text
-        return f"it is {kinds[self.type]}" if self.type in kinds else "its content was not sent"
+        if self.type in kinds:
+            return query_messages.FILE_IS_OTHER.fill(kind=kinds[self.type])
+        return query_messages.CONTENT_UNSENT.fill()
 
     @property
     def text(self) -> str:
@@ -163,7 +177,8 @@ class ObservedCommand:
 
 def _read_file(path: str, a: Mapping[str, Any]) -> ObservedFile:
     if "error" in a:
-        message = str(a["error"].get("message", "could not be read"))
+        said = a["error"].get("message")
+        message = query_messages.FILE_UNREAD_UNSAID.fill() if said is None else str(said)
         return ObservedFile(
             path, exists=True, error=message, real=a.get("real") or path, links=_read_links(a)
         )
@@ -490,7 +505,9 @@ class Observation:
         return {
             "error": {
                 "kind": "untrusted",
-                "message": f"{question['socket']} is served by process {a.get('peer')}, not by {pid}",
+                "message": query_messages.SERVED_BY_OTHER.fill(
+                    socket=question["socket"], found=a.get("peer"), wanted=pid
+                ),
             }
         }
 

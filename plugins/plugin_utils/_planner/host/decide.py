@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
     Sentence,
+    join_texts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
@@ -448,8 +449,15 @@ def arbitrate(
     for mode in others:
         binary = MODE_BINARY.get(mode, "")
         if not binary or not binaries.get(binary):
-            names = ", ".join(f"{d.instance} needs {d.runtime_mode}" for d in decisions)
-            raise PlanError(decision_messages.TWO_MODES.fill(modes=names, program=binary or mode))
+            needs = (
+                decision_messages.NEEDS_MODE.fill(instance=d.instance, mode=d.runtime_mode)
+                for d in decisions
+            )
+            raise PlanError(
+                decision_messages.TWO_MODES.fill(
+                    modes=join_texts(", ", needs), program=binary or mode
+                )
+            )
     why = decision_messages.MODE_PROGRAMS.fill(modes=", ".join(others))
     return first, decisions, [Reason("runtime_mode", first, why)]
 

@@ -222,3 +222,4 @@ RECORD_READ = Sentence(
 RECORD_WITHDRAWN = Sentence(
     "decision.record-withdrawn", "state: absent removes the record of this host's decision"
 )
+NEEDS_MODE = Sentence("decision.needs-mode", "{instance} needs {mode}")

@@ -63,7 +63,8 @@ def explain_no_diagnosis(answer: Mapping[str, Any]) -> str:
     """Return why the diagnosis did not come to an end, '' if it did."""
     command = " ".join(DIAGNOSIS)
     if "error" in answer:
-        cause = str(answer["error"].get("message") or f"{command} could not be run")
+        said = answer["error"].get("message")
+        cause = str(said) if said else gpu_health_messages.DIAGNOSIS_UNSAID.fill(command=command)
         return gpu_health_messages.DIAGNOSIS_NOT_RUN.fill(cause=cause)
     if answer.get("timed_out"):
         return gpu_health_messages.DIAGNOSIS_LATE.fill(command=command, seconds=DIAGNOSIS_SECONDS)

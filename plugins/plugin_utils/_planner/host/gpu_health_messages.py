@@ -27,3 +27,4 @@ DIAGNOSIS_WITHOUT_RESULT = Sentence(
     "gpu-health.diagnosis-without-result",
     "{command} ended with exit status {status}, without a result",
 )
+DIAGNOSIS_UNSAID = Sentence("gpu-health.diagnosis-without-reason", "{command} could not be run")

@@ -172,3 +172,4 @@ HOOK_IN_CONTAINER = Sentence(
     "(failed to add device rules). Leave gpufleet_injection and gpufleet_cdi at auto, "
     f"or set nvidia-container-cli.no-cgroups = true and {GIVE_NODES}",
 )
+WOULD_LOSE = Sentence("driver.would-lose", "{where} would lose {names}")

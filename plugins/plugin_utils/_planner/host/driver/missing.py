@@ -82,7 +82,7 @@ def require_gone(
     policy: Policy, facts: MissingGpuFacts, driver: Driver, where: str, names: Iterable[str]
 ) -> None:
     """Raise PlanError if a GPU of these devices may be there. where: the file that names them."""
-    lost = f"{where} would lose {', '.join(names)}"
+    lost = messages.WOULD_LOSE.fill(where=where, names=", ".join(names))
     require_bus(policy, facts, lost)
     buses = list_unserved_gpus(facts, driver)
     if buses:

@@ -509,10 +509,10 @@ def read_kept_sharing(facts: SharingFacts) -> Mapping[str, Any]:
     except ValueError as error:
         line = getattr(error, "lineno", 0)
         raise build_broken_sharing_error(
-            f"line {line} is no JSON" if line else "it is no JSON"
+            messages.KEPT_LINE_NOT_JSON.fill(line=line) if line else messages.KEPT_NOT_JSON.fill()
         ) from None
     if not isinstance(found, dict) or "before" not in found:
-        raise build_broken_sharing_error("it is no table with `before`")
+        raise build_broken_sharing_error(messages.KEPT_WITHOUT_BEFORE.fill())
     return found
 
 
@@ -531,7 +531,7 @@ def map_original_modes(facts: SharingFacts) -> dict[tuple[str, str], str]:
     kept = read_kept_sharing(facts)
     rows = kept.get("before") if kept else []
     if not isinstance(rows, list) or not all(is_mode(row) for row in rows):
-        raise build_broken_sharing_error("`before` is no list of GPUs with their modes")
+        raise build_broken_sharing_error(messages.KEPT_BEFORE_FORM.fill())
     return {(gpu, what): was for gpu, what, was in rows}
 
 

@@ -400,3 +400,32 @@ REGISTRY_NO_CONFIGURATION = Sentence(
 )
 REGISTRY_NO_TAGS = Sentence("image-registry.no-tags", "it gives no list of tags")
 REGISTRY_NEXT_PAGE = Sentence("image-registry.next-page", "its next page of tags is somewhere else")
+
+# why an image's NVIDIA_REQUIRE_* are not met
+REQUIREMENT_VERSION = Sentence("image-requirement.version", "{shown} is not a version")
+REQUIREMENTS_TOO_MANY = Sentence(
+    "image-requirement.too-many",
+    "there are {count} variables {prefix}*, and at most {limit} are read",
+)
+REQUIREMENT_UNMET = Sentence("image-requirement.unmet", "{shown} is not met by {subject}")
+REQUIREMENT_UNKNOWN = Sentence(
+    "image-requirement.unknown", "whether {shown} is met is not known from {subject}"
+)
+SUBJECT_UNKNOWN = Sentence("image-requirement.subject-unknown", "what is known of this host")
+CONDITION_INVALID = Sentence("image-requirement.invalid", "the condition {condition!r} is invalid")
+CONDITION_TOO_LONG = Sentence(
+    "image-requirement.too-long",
+    "the condition {condition!r} is longer than nvidia-container-cli reads",
+)
+CONDITION_BRAND = Sentence(
+    "image-requirement.brand",
+    "the condition {condition!r} is invalid: brands can be compared with = and != only",
+)
+CONDITION_VERSION = Sentence(
+    "image-requirement.condition-version",
+    "the condition {condition!r} is invalid: {version!r} is not a version",
+)
+CONDITION_NUMBER = Sentence(
+    "image-requirement.number-too-large",
+    "the condition {condition!r} is invalid: a number of it is too large",
+)

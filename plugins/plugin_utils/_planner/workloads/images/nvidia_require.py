@@ -18,8 +18,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    read_error_message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
     dotted,
+    messages,
 )
 
 PREFIX, CUDA, JETPACK = "NVIDIA_REQUIRE_", "NVIDIA_REQUIRE_CUDA", "NVIDIA_REQUIRE_JETPACK"
@@ -100,7 +104,9 @@ def build_legacy_requirement(version: str) -> str:
     """
     match = SEMVER.fullmatch(version)
     if not match:
-        raise Invalid(f"{cut_image_text(f'{CUDA_VERSION}={version}')} is no version")
+        raise Invalid(
+            messages.REQUIREMENT_VERSION.fill(shown=cut_image_text(f"{CUDA_VERSION}={version}"))
+        )
     return f"cuda>={match[1]}.{match[2] or 0}"
 
 
@@ -117,7 +123,9 @@ def judge_requirements(
         expressions = list_requirement_variables(environment)
         if len(expressions) > MOST:
             raise Invalid(
-                f"there are {len(expressions)} variables {PREFIX}*, and at most {MOST} are read"
+                messages.REQUIREMENTS_TOO_MANY.fill(
+                    count=len(expressions), prefix=PREFIX, limit=MOST
+                )
             )
         for subject in dict.fromkeys(subjects) or (Subject(),):
             for name, text in sorted(expressions.items()):
@@ -126,7 +134,7 @@ def judge_requirements(
                     return verdict
                 found = found if found.met is None else verdict
     except Invalid as error:
-        return RequirementVerdict(False, str(error))
+        return RequirementVerdict(False, read_error_message(error))
     return found
 
 
@@ -147,10 +155,10 @@ def _judge_variable(name: str, text: str, subject: Subject) -> RequirementVerdic
         return RequirementVerdict(True)
     shown = cut_image_text(f"{name}={text}")
     if found == {False}:
-        return RequirementVerdict(False, f"{shown} is not met by {describe_subject(subject)}")
-    return RequirementVerdict(
-        None, f"whether {shown} is met is not known from {describe_subject(subject)}"
-    )
+        why = messages.REQUIREMENT_UNMET.fill(shown=shown, subject=describe_subject(subject))
+        return RequirementVerdict(False, why)
+    why = messages.REQUIREMENT_UNKNOWN.fill(shown=shown, subject=describe_subject(subject))
+    return RequirementVerdict(None, why)
 
 
 def cut_image_text(text: str, most: int = SHOWN) -> str:
@@ -166,7 +174,7 @@ def describe_subject(subject: Subject) -> str:
         if v
     ]
     known += [("brand", " or ".join(subject.brands).lower())] if subject.brands else []
-    return ", ".join(f"{name} {value}" for name, value in known) or "what is known of this host"
+    return ", ".join(f"{name} {value}" for name, value in known) or messages.SUBJECT_UNKNOWN.fill()
 
 
 def evaluate_requirement(text: str, subject: Subject) -> bool | None:
@@ -201,7 +209,7 @@ def _evaluate_alternative(conditions: Sequence[str], subject: Subject) -> bool |
 def _evaluate_condition(text: str, subject: Subject) -> bool | None:
     match = CONDITION.fullmatch(text)
     if not match or match[2] not in OPERATORS or not match[3] or match[1].lower() not in PROPERTIES:
-        raise Invalid(f"the condition {cut_image_text(text)!r} is invalid")
+        raise Invalid(messages.CONDITION_INVALID.fill(condition=cut_image_text(text)))
     name, compare, value = match[1].lower(), match[2], match[3]
     found = (
         _evaluate_brand(subject, compare, value, text)
@@ -210,17 +218,13 @@ def _evaluate_condition(text: str, subject: Subject) -> bool | None:
     )
     shown = f"{match[1]} {'!=' if compare == '!' else compare} {value}"
     if found is False and len(shown) >= LONGEST:
-        raise Invalid(
-            f"the condition {cut_image_text(text)!r} is longer than nvidia-container-cli reads"
-        )
+        raise Invalid(messages.CONDITION_TOO_LONG.fill(condition=cut_image_text(text)))
     return found
 
 
 def _evaluate_brand(subject: Subject, compare: str, value: str, text: str) -> bool | None:
     if compare not in ("=", "!=", "!"):
-        raise Invalid(
-            f"the condition {cut_image_text(text)!r} is invalid: brands can be compared with = and != only"
-        )
+        raise Invalid(messages.CONDITION_BRAND.fill(condition=cut_image_text(text)))
     return OPERATORS[compare](subject.brands[0].lower(), value.lower()) if subject.brands else None
 
 
@@ -228,15 +232,15 @@ def _evaluate_version(have: str, compare: str, value: str, text: str) -> bool | 
     want = _numbers(value)
     if want is None:
         raise Invalid(
-            f"the condition {cut_image_text(text)!r} is invalid: {cut_image_text(value)!r} is no version"
+            messages.CONDITION_VERSION.fill(
+                condition=cut_image_text(text), version=cut_image_text(value)
+            )
         )
     own = _numbers(have)
     if own is None:
         return None
     if _reads_too_large(own, want):
-        raise Invalid(
-            f"the condition {cut_image_text(text)!r} is invalid: a number of it is too large"
-        )
+        raise Invalid(messages.CONDITION_NUMBER.fill(condition=cut_image_text(text)))
     return OPERATORS[compare](_strip_zeros(own), _strip_zeros(want))
 
 

@@ -45,6 +45,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     ConfigFile,
     FileSet,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_files,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.own_program import (
     OwnProgram,
     get_own_program,
@@ -247,7 +250,9 @@ def _read_tags(obs: Observation, question: queries.Question) -> Mapping[str, Any
             question["id"],
             {
                 "kind": "failed",
-                "message": f"line {fault['line']} is not valid TOML ({fault['code']})",
+                "message": about_files.LEAVES_NOT_TOML.fill(
+                    line=fault["line"], fault=fault["code"]
+                ),
             },
         )
     return answer

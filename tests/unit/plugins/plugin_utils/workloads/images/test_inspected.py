@@ -33,7 +33,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.builders import obs
-from tests.unit.coded import read_coded
+from tests.unit.coded import Coded, read_coded
 
 DIGEST = "sha256:" + "a" * 64
 ENV = [
@@ -175,25 +175,32 @@ def test_a_catalogue_is_completed_and_counts_before_the_image() -> None:
 A100 = facts.parse_host_facts(
     {"driver": "535.104.05", "gpus": [{"model": "Tesla V100-SXM2-16GB", "device": "0x1db1"}]}, {}
 )
+UNMET = (
+    "image-requirement.unmet",
+    {
+        "shown": ENV[1],
+        "subject": "cuda 12.2, driver 535.104.05, arch 7.0, brand tesla",
+    },
+)
 VERDICTS = [
-    # environment, injections of the host, met, enforced, a part of the reason
-    (["NVIDIA_REQUIRE_CUDA=cuda>=12.2"], ["native-cdi"], True, False, ""),
+    # environment, injections of the host, met, enforced, the reason
+    (["NVIDIA_REQUIRE_CUDA=cuda>=12.2"], ["native-cdi"], True, False, None),
+    (ENV, ["native-cdi"], False, False, UNMET),
+    (ENV, ["native-cdi", "legacy"], False, True, UNMET),
     (
-        ENV,
-        ["native-cdi"],
+        ["CUDA_VERSION=twelve"],
+        [],
         False,
         False,
-        "is not met by cuda 12.2, driver 535.104.05, arch 7.0, brand tesla",
+        ("image-requirement.version", {"shown": "CUDA_VERSION=twelve"}),
     ),
-    (ENV, ["native-cdi", "legacy"], False, True, "is not met by cuda 12.2"),
-    (["CUDA_VERSION=twelve"], [], False, False, "CUDA_VERSION=twelve is no version"),
-    ([*ENV, "NVIDIA_DISABLE_REQUIRE=1"], ["legacy"], True, True, ""),
+    ([*ENV, "NVIDIA_DISABLE_REQUIRE=1"], ["legacy"], True, True, None),
 ]
 
 
-@pytest.mark.parametrize(("env", "injections", "met", "enforced", "said"), VERDICTS)
+@pytest.mark.parametrize(("env", "injections", "met", "enforced", "reason"), VERDICTS)
 def test_what_the_legacy_runtime_would_refuse(
-    env: list[str], injections: list[str], met: bool, enforced: bool, said: str
+    env: list[str], injections: list[str], met: bool, enforced: bool, reason: Coded | None
 ) -> None:
     decision = {"decisions": [{"injection": injection} for injection in injections]}
     found = preflight.judge_image_requirements(
@@ -203,7 +210,7 @@ def test_what_the_legacy_runtime_would_refuse(
     if not met:
         code, values = read_coded(preflight.explain_preflight_refusal(found))
         assert code == ("image-fit.not-started" if enforced else "image-fit.fails-later")
-        assert said in values["reason"]
+        assert values["reason"] == reason
 
 
 OFF = [

@@ -166,7 +166,7 @@ VERDICTS = [
     # which brand a GeForce RTX is depends on the driver's release
     ({"NVIDIA_REQUIRE_GPU": "brand=geforcertx"}, [GEFORCE], None, "is not known from"),
     ({"NVIDIA_REQUIRE_CUDA": CUDA_12_4}, [GEFORCE], True, ""),
-    ({"CUDA_VERSION": "twelve"}, [A100], False, "CUDA_VERSION=twelve is no version"),
+    ({"CUDA_VERSION": "twelve"}, [A100], False, "CUDA_VERSION=twelve is not a version"),
     ({f"NVIDIA_REQUIRE_{n}": "" for n in range(32)}, [A100], True, ""),
     ({f"NVIDIA_REQUIRE_{n}": "" for n in range(33)}, [A100], False, "at most 32"),
     ({"NVIDIA_REQUIRE_GPU": "arch>=8.6"}, [], None, "what is known of this host"),

@@ -181,3 +181,4 @@ NOT_WRITTEN_HERE = Sentence(
     why="it is a setting of {title}",
     next="{step}",
 )
+LEAVES_NOT_TOML = Sentence("containerd.leaves-not-toml", "line {line} is not valid TOML ({fault})")
