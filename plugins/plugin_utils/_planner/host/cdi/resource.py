@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     earlier_runs,
     owned_file,
+    refusals,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_refresh,
@@ -146,8 +147,14 @@ def plan_specs_and_outcome(
             messages.REFRESH_WRITES if host.cdi_owner == "toolkit" else messages.NOTHING_READS
         ).fill()
         unheard = Plan(advice=fabric_kinds.list_unheard_options(policy, why))
-        gone_over = lost.explain_spec_handover(
-            policy, host.cdi_owner, plan_spec_withdrawal(policy, facts.files, why), decided
+        # An engine that others configure is not inspected, so it may read what is there.
+        unknown = host.cdi_owner == "none" and refusals.is_host_left_alone(host)
+        gone_over = (
+            Plan()
+            if unknown and policy.cdi != "disabled"
+            else lost.explain_spec_handover(
+                policy, host.cdi_owner, plan_spec_withdrawal(policy, facts.files, why), decided
+            )
         )
         return merge_plans(
             [gone_over, start_refresh(policy, facts, host, driver), unheard]

@@ -603,3 +603,21 @@ def test_our_spec_in_a_linked_directory_is_found_and_written_again() -> None:
         seen({OURS: {"content": file_of(), "real": "/srv/cdi/nvidia.yaml", "links": ["/etc/cdi"]}})
     )
     assert paths(made) == [("write", OURS)]
+
+
+@pytest.mark.parametrize(
+    ("record", "cdi", "goes"),
+    [
+        ({"refused": (("containerd", "Flatcar writes it"),)}, "auto", False),
+        ({"refused": (("containerd", "Flatcar writes it"),)}, "disabled", True),
+        ({}, "auto", True),
+    ],
+)
+def test_a_spec_stays_where_every_engine_is_left_alone(
+    record: dict[str, Any], cdi: str, goes: bool
+) -> None:
+    """Such an engine is not inspected, so nothing is known of what it reads."""
+    first = plan(seen())
+    there = seen({OURS: next(c["content"] for c in first.changes if c["op"] == "write")})
+    found = plan(there, dc.replace(RECORD, cdi_owner="none", **record), cdi=cdi)
+    assert (OURS in [path for _op, path in paths(found)]) is goes
