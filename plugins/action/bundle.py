@@ -332,7 +332,7 @@ def verify_signed_text(
             )  # noqa: S603
         except subprocess.TimeoutExpired:
             raise build_refused_repository_error(
-                source, name, f"gpgv did not end within {SECONDS} s"
+                source, name, bundle_messages.GPGV_LATE.fill(seconds=SECONDS)
             ) from None
         why = explain_signature_refusal(
             done.stdout, repository_key.compute_key_fingerprint(source.key)
@@ -353,16 +353,16 @@ def explain_signature_refusal(status: str, fingerprint: str) -> str:
     ]
     words = {line[0] for line in said}
     if "EXPKEYSIG" in words:
-        return "its key has expired; the repository's operator may have renewed it"
+        return bundle_messages.SIGNING_KEY_EXPIRED.fill()
     bad = [word for word in BAD if word in words]
     if bad:
-        return f"gpgv says {bad[0]}" + (
-            ": another key has signed it" if "NO_PUBKEY" in words else ""
-        )
+        unknown = "NO_PUBKEY" in words
+        row = bundle_messages.OTHER_KEY_SIGNED if unknown else bundle_messages.GPGV_REFUSES
+        return row.fill(word=bad[0])
     good = "GOODSIG" in words and any(
         line[0] == "VALIDSIG" and line[-1] == fingerprint for line in said
     )
-    return "" if good else f"it has no signature of the key {fingerprint}"
+    return "" if good else bundle_messages.NOT_SIGNED_BY_KEY.fill(fingerprint=fingerprint)
 
 
 def build_refused_repository_error(source: RepositorySource, name: str, why: str) -> PlanError:

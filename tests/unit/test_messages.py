@@ -45,22 +45,12 @@ BUGS = "an error of the code itself, which no user can correct"
 WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
     CAUSES: (
         "action/awx.py",
-        "action/bundle.py",
         "action/fleet_report.py",
         "action/fleet_table.py",
-        "plugin_utils/_controller/steps/rollout_settings.py",
         "action/variables_check.py",
         "filter/image_choice_info.py",
-        "plugin_utils/_controller/archives.py",
-        "plugin_utils/_controller/catalogues.py",
-        "plugin_utils/_controller/claims.py",
-        "plugin_utils/_controller/draining.py",
-        "plugin_utils/_controller/online.py",
-        "plugin_utils/_controller/outside.py",
-        "plugin_utils/_controller/registry.py",
         "plugin_utils/_controller/stages.py",
         "plugin_utils/_controller/transport.py",
-        "plugin_utils/_controller/unreadable_variables.py",
         "plugin_utils/_planner/cluster/other_owners.py",
         "plugin_utils/_planner/core/outcomes.py",
         "plugin_utils/_planner/core/shapes/rules.py",
@@ -296,6 +286,7 @@ def is_literal(node: ast.expr) -> bool:
 # The argument that is a sentence: its position, and its name.
 SENTENCES = {
     "PlanError": (0, "what"),
+    "OutOfReach": (0, "what"),
     "Refusal": (0, "what"),
     "Difference": (5, "why"),
     "Reason": (2, "why"),

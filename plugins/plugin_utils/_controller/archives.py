@@ -188,22 +188,26 @@ def _verify_manifest(stream: IO[bytes]) -> str:
     for archive, member in _list_members(stream):
         if listed_ is None:
             if member.name != manifest.NAME or member.size > manifest.LONGEST:
-                raise ValueError(f"it does not begin with a {manifest.NAME}")
+                raise ValueError(messages.ARCHIVE_WITHOUT_MANIFEST.fill(name=manifest.NAME))
             text = _read_member(archive, member).decode("utf-8", "replace")
             listed_ = manifest.parse_manifest(text).files
             continue
         file = listed_.get(member.name)
         if file is None or member.name in seen:
             raise ValueError(
-                f"it holds {ascii(member.name)[:80]}, which its {manifest.NAME} does not list, or lists once"
+                messages.ARCHIVE_HOLDS_UNLISTED.fill(
+                    file=ascii(member.name)[:80], name=manifest.NAME
+                )
             )
         seen.add(member.name)
         if (member.size, _digest(archive, member)) != (file.size, file.sha256):
-            raise ValueError(f"{member.name} has not the bytes that its {manifest.NAME} says")
+            raise ValueError(
+                messages.ARCHIVE_OTHER_BYTES.fill(file=member.name, name=manifest.NAME)
+            )
     if listed_ is None:
-        raise ValueError("it is empty")
+        raise ValueError(messages.ARCHIVE_EMPTY.fill())
     if set(listed_) - seen:
-        raise ValueError(f"{min(set(listed_) - seen)} is missing in it")
+        raise ValueError(messages.ARCHIVE_LACKS.fill(file=min(set(listed_) - seen)))
     return text
 
 
@@ -211,7 +215,7 @@ def _list_members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarFile, tarfile.
     with _require_whole_archive(), tarfile.open(fileobj=stream, mode="r:") as archive:
         for member in archive:
             if not member.isreg() or member.issparse():
-                raise ValueError(f"it holds {ascii(member.name)[:80]}, which is not a regular file")
+                raise ValueError(messages.ARCHIVE_HOLDS_ODD.fill(file=ascii(member.name)[:80]))
             yield archive, member
 
 
@@ -226,7 +230,7 @@ def _require_whole_archive() -> Iterator[None]:
         yield
     except (tarfile.TarError, EOFError, OverflowError, MemoryError, RecursionError) as error:
         raise ValueError(
-            f"it is truncated, or no tar archive: {str(error) or type(error).__name__}"
+            messages.ARCHIVE_TRUNCATED.fill(cause=str(error) or type(error).__name__)
         ) from None
 
 

@@ -14,7 +14,11 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages, registry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    messages,
+    outside_messages,
+    registry,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
@@ -36,8 +40,8 @@ LARGEST = 4 << 20  # bytes of a file
 # Kind of a file -> the next step if the file is not of that kind.
 CATALOGUE, DESCRIPTION = "catalogue", "description of an image"
 STEPS = {
-    CATALOGUE: "Name a file of this controller, or give the catalogue itself",
-    DESCRIPTION: "Write the output of skopeo inspect or docker image inspect to that file of this controller, or name another one",
+    CATALOGUE: outside_messages.NAME_CATALOGUE,
+    DESCRIPTION: outside_messages.WRITE_DESCRIPTION,
 }
 
 
@@ -106,7 +110,7 @@ def read_own_description(given: Any) -> inspected.Inspected:
         why = (
             read_error_message(error)
             if isinstance(error, (inspected.UnreadableImage, json_bounds.TooLargeJson))
-            else "it is not JSON"
+            else outside_messages.DESCRIPTION_NOT_JSON.fill()
         )
         where = given if isinstance(given, str) else "gpufleet_verify_image_environment"
         raise PlanError(messages.NO_DESCRIPTION.fill(cause=why), where=where) from None
@@ -129,7 +133,7 @@ def read_written_text(name: str, kind: str) -> str:
         OSError,
         ValueError,
     ) as error:  # ValueError: bytes that are not text, or a zero byte in the name
-        why = getattr(error, "strerror", "") or "it is not UTF-8 text"
+        why = getattr(error, "strerror", "") or outside_messages.FILE_NOT_UTF8.fill()
         message = messages.KIND_UNREADABLE.fill(kind=kind, cause=why, step=STEPS[kind])
         raise PlanError(message, where=name) from None
 

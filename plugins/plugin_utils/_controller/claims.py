@@ -27,6 +27,7 @@ from typing import Any
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     messages,
+    outside_messages,
     run_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -131,7 +132,7 @@ def hold_named_lock(name: str) -> Iterator[Path]:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             found = directory.stat()
             if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-                raise PermissionError(errno.EPERM, "others may write to it")
+                raise PermissionError(errno.EPERM, outside_messages.CLAIMS_WRITABLE.fill())
             fcntl.flock(stack.enter_context((directory / name).open("w")), fcntl.LOCK_EX)
         except OSError as error:
             raise build_unusable_claims_error(directory, error) from None

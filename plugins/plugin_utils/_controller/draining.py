@@ -112,11 +112,10 @@ class Calls:
         except AnsibleConnectionFailure as error:
             # Not "unreachable", which a play may ignore: the change would go on, on a host that was
             # not drained.
-            step = f"See {self.delegate} for where the task runs"
             raise drain.OutOfReach(
-                "the machine where the task runs cannot be reached",
-                why=get_last_line(str(error)),
-                next=step,
+                draining_messages.DELEGATE_UNREACHABLE.fill(
+                    cause=get_last_line(str(error)), delegate=self.delegate
+                )
             ) from None
         finally:
             task.check_mode = before
@@ -409,9 +408,9 @@ class Slurm:
         if drain_slurm.NOT_PERMITTED.search(error):
             return PlanError(messages.SLURM_FORBIDS.fill(doing=doing, cause=get_last_line(error)))
         why = (
-            "slurmctld did not answer in time"
+            draining_messages.SLURM_LATE.fill()
             if status in HUNG
-            else get_last_line(error) or f"scontrol ended with {status}"
+            else get_last_line(error) or draining_messages.SLURM_ENDED.fill(status=status)
         )
         passing = status in HUNG or drain_slurm.UNREACHABLE.search(error)
         kind = drain.OutOfReach if passing else PlanError

@@ -55,3 +55,11 @@ ORCHESTRATOR_NOT_ASKED = Sentence(
     "draining.orchestrator-not-asked", "{program} was not asked: {cause}"
 )
 LOCK_NOT_READ = Sentence("draining.lock-not-read", "the lock of kured was not read: {cause}")
+SLURM_LATE = Sentence("draining.slurm-late", "slurmctld did not answer in time")
+SLURM_ENDED = Sentence("draining.scontrol-ended", "scontrol ended with {status}")
+DELEGATE_UNREACHABLE = Sentence(
+    "draining.delegate-unreachable",
+    "the machine where the task runs cannot be reached",
+    why="{cause}",
+    next="See {delegate} for where the task runs",
+)

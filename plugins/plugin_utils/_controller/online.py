@@ -24,8 +24,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ansible import constants
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    messages,
+    outside_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    read_error_message,
+)
 
 LONGEST = 1 << 16
 LARGEST = 1 << 28  # bytes of a package
@@ -68,16 +75,21 @@ def fetch(url: str) -> dict[str, Any]:
     try:
         text = ask_within_limit(SECONDS, whole)
     except TimeoutError:
-        return {"error": {"kind": "fetch", "message": f"it was not there within {SECONDS} s"}}
-    except Exception as error:  # every library below has exceptions of its own
         return {
             "error": {
                 "kind": "fetch",
-                "message": " ".join(str(error).split())[:200] or type(error).__name__,
+                "message": outside_messages.OUTSIDE_TEXT_LATE.fill(seconds=SECONDS),
             }
         }
+    except Exception as error:  # every library below has exceptions of its own
+        return {"error": {"kind": "fetch", "message": describe_error(error)}}
     if len(text) > LONGEST:
-        return {"error": {"kind": "fetch", "message": f"it is longer than {LONGEST} bytes"}}
+        return {
+            "error": {
+                "kind": "fetch",
+                "message": outside_messages.OUTSIDE_TEXT_TOO_LONG.fill(limit=LONGEST),
+            }
+        }
     with contextlib.suppress(OSError):
         _keep(kept, text)
     return {"content": text}
@@ -90,9 +102,7 @@ def download(url: str) -> bytes | None:
     """
     from ansible.module_utils.urls import open_url
 
-    step = (
-        "See that the controller reaches this address, through https_proxy where it needs a proxy"
-    )
+    step = outside_messages.REACH_ADDRESS
 
     def whole() -> bytes:
         with open_url(url, timeout=SECONDS, http_agent="gpufleet.nvidia") as answer:
@@ -105,12 +115,20 @@ def download(url: str) -> bytes | None:
             getattr(error, "reason", None), FileNotFoundError
         ):
             return None
-        why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise PlanError(messages.CANNOT_FETCH.fill(cause=why, step=step), where=url) from None
+        message = messages.CANNOT_FETCH.fill(cause=describe_error(error), step=step)
+        raise PlanError(message, where=url) from None
     if len(data) > LARGEST:
         limit = LARGEST >> 20
         raise PlanError(messages.FETCHED_TOO_LARGE.fill(limit=limit, step=step), where=url)
     return data
+
+
+def describe_error(error: Exception) -> str:
+    """Return the message of an error of our own, or else the error's text in one line."""
+    said = read_error_message(error)
+    if isinstance(said, Message):
+        return said
+    return " ".join(said.split())[:200] or type(error).__name__
 
 
 def read_answer_body(answer: Any) -> bytes:
@@ -125,7 +143,7 @@ def read_answer_body(answer: Any) -> bytes:
         size += len(part)
         passed = time.monotonic() - began
         if passed > WHOLE or (passed > SLOW and size < SLOWEST * passed):
-            raise TimeoutError(f"{size} bytes came in {passed:.0f} s")
+            raise TimeoutError(outside_messages.OUTSIDE_BYTES_SLOW.fill(size=size, seconds=passed))
     return b"".join(parts)
 
 
@@ -150,7 +168,7 @@ def ask_within_limit(seconds: float, ask: Callable[[], Found]) -> Found:
     try:
         found, error = answers.get(timeout=seconds)
     except queue.Empty:
-        raise TimeoutError(f"there was no whole answer within {seconds:.0f} s") from None
+        raise TimeoutError(outside_messages.OUTSIDE_ANSWER_LATE.fill(seconds=seconds)) from None
     if error:
         raise error
     whole: Found = found

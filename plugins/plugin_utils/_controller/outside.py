@@ -26,7 +26,11 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit, urlunsplit
 
 from ansible.module_utils.urls import open_url
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages, online
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    messages,
+    online,
+    outside_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
     sentences,
@@ -144,11 +148,11 @@ def explain_unsendable_file(file: Path) -> str:
     try:
         owner = file.lstat().st_uid
     except OSError as error:
-        return f"{file}: {error.strerror}"
+        return outside_messages.OUTSIDE_FILE_UNREADABLE.fill(file=file, cause=error.strerror)
     return (
         ""
         if owner in (0, os.geteuid())
-        else f"{file} is not sent, since it belongs to the user {owner} by now"
+        else outside_messages.OUTSIDE_FILE_FOREIGN.fill(file=file, owner=owner)
     )
 
 
@@ -171,7 +175,7 @@ def put_file(address: str, file: Path) -> str:
         with os.fdopen(handle, "rb") as stream:
             data = stream.read()
     except OSError as error:
-        return f"{file}: {error.strerror}"
+        return outside_messages.OUTSIDE_FILE_UNREADABLE.fill(file=file, cause=error.strerror)
     return send_request(target, data, headers, "PUT")
 
 
@@ -195,16 +199,18 @@ def send_request(address: str, data: bytes | None, headers: Mapping[str, str], m
     try:
         return online.ask_within_limit(ADDRESS_SECONDS + len(data or b"") / SLOWEST, whole)
     except HTTPError as error:
-        redirect = (
-            ", a redirect, which is not followed: set the address that it leads to"
-            if 300 <= error.code < 400
-            else ""
+        redirects = 300 <= error.code < 400
+        row = (
+            outside_messages.OUTSIDE_REDIRECT if redirects else outside_messages.OUTSIDE_HTTP_STATUS
         )
-        return f"{redact_address(address)}: HTTP Error {error.code}: {' '.join(str(error.reason).split())[:200]}{redirect}"
+        reason = " ".join(str(error.reason).split())[:200]
+        return row.fill(address=redact_address(address), status=error.code, reason=reason)
     except InvalidURL:  # its text quotes the part after the host, including a signature
-        return f"{redact_address(address)}: the address cannot be asked, since it has a space or a port that is no number"
+        return outside_messages.OUTSIDE_ADDRESS_FORM.fill(address=redact_address(address))
     except Exception as error:  # every library below has exceptions of its own
-        return f"{redact_address(address)}: {' '.join(str(error).split())[:200] or type(error).__name__}"
+        return outside_messages.OUTSIDE_NOT_REACHED.fill(
+            address=redact_address(address), cause=online.describe_error(error)
+        )
 
 
 def emit(sink: Sequence[str], line: str) -> str:
@@ -227,10 +233,11 @@ def emit(sink: Sequence[str], line: str) -> str:
         )
         with os.fdopen(handle, "a", encoding="utf-8") as stream:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                return f"{sink[1]}: it is no file that lines can be added to"
+                return outside_messages.OUTSIDE_NO_FILE_FOR_LINES.fill(file=sink[1])
             stream.write(line + "\n")
     except (OSError, PlanError) as error:
-        return f"{sink[1]}: {error.strerror if isinstance(error, OSError) else error}"
+        cause = error.strerror if isinstance(error, OSError) else str(error)
+        return outside_messages.OUTSIDE_NOT_WRITTEN.fill(file=sink[1], cause=cause)
     return ""
 
 
@@ -251,14 +258,20 @@ def run(command: Sequence[str], text: str | None = None) -> str:
             **given,
         )  # noqa: S603
     except subprocess.TimeoutExpired:  # its text quotes the whole command
-        return f"{command[0]} did not end within {COMMAND_SECONDS} s"
+        return outside_messages.OUTSIDE_COMMAND_LATE.fill(
+            command=command[0], seconds=COMMAND_SECONDS
+        )
     except (OSError, ValueError) as error:
-        return f"{command[0]}: {' '.join(str(error).split()) or type(error).__name__}"
+        cause = " ".join(str(error).split()) or type(error).__name__
+        return outside_messages.OUTSIDE_COMMAND_UNRUN.fill(command=command[0], cause=cause)
     last = sentences.get_last_line(done.stderr, done.stdout)
+    failed = {"command": command[0], "status": done.returncode}
+    if not done.returncode:
+        return ""
     return (
-        f"{command[0]} ended with {done.returncode}{': ' + last if last else ''}"
-        if done.returncode
-        else ""
+        outside_messages.OUTSIDE_COMMAND_SAYS.fill(**failed, line=last)
+        if last
+        else outside_messages.OUTSIDE_COMMAND_FAILED.fill(**failed)
     )
 
 

@@ -24,7 +24,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ansible import constants
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages, online
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    messages,
+    online,
+    outside_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
@@ -48,17 +52,11 @@ LARGEST = 8 << 20  # bytes of a document
 PART = 1 << 16  # bytes of a document that are read at once
 Found = TypeVar("Found")
 AUTH_FILES = ("containers/auth.json", ".config/containers/auth.json", ".docker/config.json")
-WORDS = {
-    401: (
-        "it wants credentials that it accepts",
-        "Log in with `skopeo login` or `podman login`, which write such a file; credential helpers (credHelpers, credsStore) are not asked",
-    ),
-    403: ("these credentials may not read it", "Log in as a user who may"),
-    404: ("it has no such image", "Correct the name, the tag or the digest"),
-    429: (
-        "it has had too many requests from here",
-        "Wait, log in, or read the image once with `skopeo inspect` and name that file",
-    ),
+STATUSES = {
+    401: (outside_messages.REGISTRY_WANTS_LOGIN, outside_messages.LOG_IN),
+    403: (outside_messages.REGISTRY_FORBIDS, outside_messages.LOG_IN_AS_OTHER),
+    404: (outside_messages.REGISTRY_HAS_NOT, outside_messages.CORRECT_IMAGE_NAME),
+    429: (outside_messages.REGISTRY_TOO_MANY_REQUESTS, outside_messages.WAIT_FOR_REGISTRY),
 }
 # OpenSSL's X509_V_ERR_*: self-signed, or by an issuer that is not known here
 UNKNOWN_CA = (
@@ -67,11 +65,7 @@ UNKNOWN_CA = (
     20,
     21,
 )
-OWN_CA = (
-    "Make its CA one that this machine trusts, or name the CA's file by SSL_CERT_FILE in the environment; or read the image with "
-    "`skopeo inspect`, and name that file as `inspected` in the catalogue"
-)
-STEP = "Read the image with `skopeo inspect`, and name that file as `inspected` in the catalogue"
+STEP = outside_messages.READ_BY_SKOPEO
 
 
 @dc.dataclass(frozen=True)
@@ -184,7 +178,7 @@ class Redirects(urllib.request.HTTPRedirectHandler):
             urllib.parse.urlsplit(req.full_url).scheme,
         )
         if scheme != "https" and not (scheme == before == "http"):
-            raise Odd("it sends on to an address without TLS")
+            raise Odd(outside_messages.REGISTRY_REDIRECTS_PLAIN.fill())
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -206,7 +200,7 @@ class Client:
         body, _link = self._fetch_allowed(f"{self.scheme}://{self.of.host}{path}")
         own = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if digest and own != digest:
-            raise Odd("what it gives has another digest than what was asked for")
+            raise Odd(outside_messages.REGISTRY_OTHER_DIGEST.fill())
         return _parse_body(body), own
 
     def tags(self) -> list[str]:
@@ -217,11 +211,11 @@ class Client:
             body, link = self._fetch_allowed(f"{self.scheme}://{self.of.host}{path}")
             found += distribution.list_page_tags(_parse_body(body))
             if len(found) > MOST_TAGS:
-                raise Odd(f"it has more than {MOST_TAGS} tags")
+                raise Odd(outside_messages.REGISTRY_TOO_MANY_TAGS.fill(limit=MOST_TAGS))
             path = distribution.get_next_page(link, self.of.repository)
             if not path:
                 return found
-        raise Odd(f"it has more than {PAGES} pages of tags")
+        raise Odd(outside_messages.REGISTRY_TOO_MANY_PAGES.fill(limit=PAGES))
 
     def _fetch_allowed(self, address: str) -> tuple[bytes, str]:
         try:
@@ -260,11 +254,9 @@ class Client:
         try:
             scheme = urllib.parse.urlsplit(wanted.realm).scheme
         except ValueError:
-            raise Odd("it names a place for tokens that is no address") from None
+            raise Odd(outside_messages.REGISTRY_REALM_FORM.fill()) from None
         if scheme != self.scheme:
-            raise Odd(
-                "it names a place for tokens that is not asked: its address is of another kind than the registry's"
-            )
+            raise Odd(outside_messages.REGISTRY_REALM_KIND.fill())
         asked = {
             "service": wanted.service,
             "scope": wanted.scope or f"repository:{self.of.repository}:pull",
@@ -296,7 +288,7 @@ class Client:
         except (OSError, ValueError, http.client.HTTPException) as error:
             own = getattr(getattr(error, "reason", error), "verify_code", 0) in UNKNOWN_CA
             raise _build_refused_error(
-                self.of, _explain_error(error), OWN_CA if own else STEP
+                self.of, _explain_error(error), outside_messages.TRUST_OWN_CA if own else STEP
             ) from None
 
     def _fetch_whole(self, request: urllib.request.Request) -> tuple[bytes, str]:
@@ -311,31 +303,32 @@ class Client:
             parts.append(part)
             size += len(part)
             if size > LARGEST:
-                raise Odd("it gives more than a document of an image can have")
+                raise Odd(outside_messages.REGISTRY_TOO_LARGE.fill())
             if time.monotonic() > end:
                 raise _build_refused_error(
-                    self.of, f"it did not give a whole answer within {SECONDS} s", STEP
+                    self.of, outside_messages.REGISTRY_SLOW.fill(seconds=SECONDS), STEP
                 )
         return b"".join(parts)
 
     def _build_status_error(self, code: int) -> PlanError:
-        why, step = WORDS.get(code, ("it failed" if code >= 500 else "it refuses", STEP))
-        read = (
-            f"; {self.auth_read or 'no file of credentials'} was read" if code in (401, 403) else ""
+        other = (
+            outside_messages.REGISTRY_FAILED if code >= 500 else outside_messages.REGISTRY_REFUSES
         )
-        return _build_refused_error(self.of, f"{why} (HTTP {code}){read}", step)
+        row, step = STATUSES.get(code, (other, STEP))
+        read = {"file": self.auth_read or "no file of credentials"} if "file" in row.fields else {}
+        return _build_refused_error(self.of, row.fill(status=code, **read), step)
 
 
 def _explain_error(error: Exception) -> str:
     reason = getattr(error, "reason", error)
     if isinstance(reason, ssl.SSLError):
         return (
-            "its certificate or its TLS is not accepted"
+            outside_messages.REGISTRY_CERTIFICATE.fill()
             if isinstance(reason, ssl.SSLCertVerificationError)
-            else "it speaks no TLS"
+            else outside_messages.REGISTRY_PLAIN.fill()
         )
     if isinstance(reason, TimeoutError):
-        return f"it did not answer within {SECONDS} s"
+        return outside_messages.REGISTRY_LATE.fill(seconds=SECONDS)
     if isinstance(reason, str):
         return reason[:200]
     return str(getattr(reason, "strerror", "") or type(reason).__name__)
@@ -345,7 +338,7 @@ def _parse_body(body: bytes) -> Any:
     try:
         return json_bounds.load_bounded_json(body, LARGEST)
     except ValueError:
-        raise Odd("it answers with something that is no JSON") from None
+        raise Odd(outside_messages.REGISTRY_NOT_JSON.fill()) from None
 
 
 def _build_refused_error(of: RegistryReference, why: str, step: str) -> PlanError:
@@ -370,7 +363,7 @@ def _find_auths(named: str) -> tuple[Any, str]:
             if named:
                 raise PlanError(messages.CREDENTIALS_MISSING.fill(), where=named) from None
         except (OSError, ValueError) as error:
-            cause = getattr(error, "strerror", "") or "it is not JSON"
+            cause = getattr(error, "strerror", "") or outside_messages.CREDENTIALS_NOT_JSON.fill()
             message = messages.CREDENTIALS_UNREADABLE.fill(cause=cause)
             raise PlanError(message, where=str(path)) from None
     return {}, ""

@@ -133,3 +133,8 @@ PACKAGES_FROM_ARCHIVE = Sentence(
 TREE_WITHOUT_GPU = Sentence(
     "action.tree-without-gpu", "A directory tree has no driver and no GPU; give facts instead"
 )
+
+# why a variable cannot be read
+VALUE_UNDEFINED = Sentence("action.value-undefined", "{name} is undefined")
+SOMETHING_UNDEFINED = Sentence("action.something-undefined", "something in {template} is undefined")
+TEMPLATE_FORM = Sentence("action.template-form", "it is not a template ({cause})")

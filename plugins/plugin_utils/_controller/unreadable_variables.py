@@ -99,15 +99,15 @@ def name_missing_value(template: str, written: Mapping[str, Any]) -> str:
     try:
         needed = meta.find_undeclared_variables(Environment(autoescape=True).parse(template))
     except TemplateError as error:
-        return f"it is no template ({error})"
+        return run_messages.TEMPLATE_FORM.fill(cause=str(error))
     absent = sorted(
         name
         for name in needed
         if name not in written and name not in ("lookup", "query", "q", "now", "omit", "undef")
     )
     if absent:
-        return f"{absent[0]} is undefined"
-    return f"something in {list_expressions(template)} is undefined"
+        return run_messages.VALUE_UNDEFINED.fill(name=absent[0])
+    return run_messages.SOMETHING_UNDEFINED.fill(template=list_expressions(template))
 
 
 def list_expressions(template: str) -> str:

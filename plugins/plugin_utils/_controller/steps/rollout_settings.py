@@ -18,13 +18,20 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.playbook.block import Block
 from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    outside_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     messages as controller_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    read_error_message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     health,
@@ -126,7 +133,8 @@ def require_tasks(loader: Any, play: Any, path: str, name: str) -> None:
         data = loader.load_from_file(path, **trust)
         require_list(loader, Block(play=play), [] if data is None else data)
     except AnsibleError as error:
-        cause = str(error).splitlines()[0]
+        said = read_error_message(error)
+        cause = said if isinstance(said, Message) else said.splitlines()[0]
         message = controller_messages.NOT_TASKS.fill(name=name, cause=cause)
         raise PlanError(message, where=path) from None
 
@@ -134,10 +142,10 @@ def require_tasks(loader: Any, play: Any, path: str, name: str) -> None:
 def require_list(loader: Any, parent: Any, tasks: Any) -> None:
     """Raise AnsibleError unless this is a list of tasks that Ansible takes."""
     if not isinstance(tasks, list):
-        raise AnsibleError("it is not a list of tasks")
+        raise AnsibleError(outside_messages.NO_LIST_OF_TASKS.fill())
     for task in tasks:
         if not isinstance(task, dict):
-            raise AnsibleError(f"{str(task)!r} is not a task")
+            raise AnsibleError(outside_messages.NOT_A_TASK.fill(task=str(task)))
         if "block" in task:
             for part in ("block", "rescue", "always"):
                 require_list(loader, parent, task.get(part) or [])

@@ -200,7 +200,7 @@ def test_events_go_through_no_link_and_a_failure_is_a_sentence(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("reads", "why"),
-    [(False, "No such device or address"), (True, "it is no file that lines can be added to")],
+    [(False, "No such device or address"), (True, "it is not a file that lines can be added to")],
 )
 def test_events_wait_for_no_reader_of_a_pipe(tmp_path: Path, reads: bool, why: str) -> None:
     os.mkfifo(tmp_path / "pipe")

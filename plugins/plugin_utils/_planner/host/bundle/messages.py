@@ -183,3 +183,36 @@ MANIFEST_VALUE = Sentence(
 )
 MANIFEST_NO_OBJECT = Sentence("bundle.manifest-no-object", "{where} is not an object")
 MANIFEST_NO_LIST = Sentence("bundle.manifest-no-list", "{where} is not a list")
+
+# what is wrong with an archive
+ARCHIVE_WITHOUT_MANIFEST = Sentence(
+    "bundle.archive-without-manifest", "it does not begin with a {name}"
+)
+ARCHIVE_HOLDS_UNLISTED = Sentence(
+    "bundle.archive-holds-unlisted",
+    "it holds {file}, which its {name} does not list, or lists once",
+)
+ARCHIVE_OTHER_BYTES = Sentence(
+    "bundle.archive-other-bytes", "{file} has not the bytes that its {name} says"
+)
+ARCHIVE_EMPTY = Sentence("bundle.archive-empty", "it is empty")
+ARCHIVE_LACKS = Sentence("bundle.archive-lacks", "{file} is missing in it")
+ARCHIVE_HOLDS_ODD = Sentence(
+    "bundle.archive-holds-odd", "it holds {file}, which is not a regular file"
+)
+ARCHIVE_TRUNCATED = Sentence(
+    "bundle.archive-truncated", "it is truncated, or no tar archive: {cause}"
+)
+
+# why a repository's signature does not count
+GPGV_LATE = Sentence("bundle.gpgv-late", "gpgv did not end within {seconds} s")
+SIGNING_KEY_EXPIRED = Sentence(
+    "bundle.key-expired", "its key has expired; the repository's operator may have renewed it"
+)
+GPGV_REFUSES = Sentence("bundle.gpgv-refuses", "gpgv says {word}")
+OTHER_KEY_SIGNED = Sentence(
+    "bundle.other-key-signed", "gpgv says {word}: another key has signed it"
+)
+NOT_SIGNED_BY_KEY = Sentence(
+    "bundle.not-signed-by-key", "it has no signature of the key {fingerprint}"
+)
