@@ -8,5 +8,8 @@ from __future__ import annotations
 # the mutant's key -> why its behaviour is the same
 EQUIVALENT: dict[str, str] = {
     "core/formats/toml_scanner.py:_skip_space: end < 0 -> end <= 0": "a line never ends at 0, since a comment begins before its end",
+    "core/shapes/common.py:<module>: 64 -> 65 #2": "the pattern of a digest takes 64 digits alone",
+    "fleet/gate.py:_describe_decisions: 0 -> 1": "every injection has an age (test_decide.py), so the default is never taken",
+    "fleet/report/fleet_hosts.py:find_constant_cells: 0 -> 1": "a cell is taken only where all rows have the same one",
     "host/sharing/resource.py:read_kept_sharing: return {} -> return None": "its one caller asks whether it is empty",
 }

@@ -15,6 +15,7 @@ SETS = {
     "replace a multi-line array": ("a = [\n  1, # x\n  2,\n]\nb = 1\n", "a", [3], "a = [3]\nb = 1\n"),
     "replace a multi-line string": ('a = """\nx = 1\n"""\nb = 1\n', "a", "y", 'a = "y"\nb = 1\n'),
     "a key beside its siblings": ("[t]\n  a = 1\n\n[u]\n", "t/b", True, "[t]\n  a = 1\n  b = true\n\n[u]\n"),
+    "a key of a table behind an array of tables": ("[[l]]\na = 1\n\n[t]\na = 1\n", "t/a", 2, "[[l]]\na = 1\n\n[t]\na = 2\n"),
     "a key in an empty table": ("[t]\n", "t/a", "x", '[t]\na = "x"\n'),
     "a table that is only implied": ("[a.b.c]\nx = 1\n", "a/b/y", 2, "[a.b.c]\nx = 1\n\n[a.b]\ny = 2\n"),
     "a new table at the end": ("a = 1\n", "t/x", 1, "a = 1\n\n[t]\nx = 1\n"),

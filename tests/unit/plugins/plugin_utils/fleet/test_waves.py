@@ -148,6 +148,7 @@ WINDOWS = [
     ("Fr-Mo 08:00-09:00", SU, "08:30", True),
     ("Fr-Mo 08:00-09:00", WE, "08:30", False),
     ("22:00-23:00", WE, "22:10", True),
+    ("22:59-23:00", WE, "22:59", True),
 ]
 
 
@@ -248,6 +249,7 @@ WRONG = [
     ({"window": "20:00-20:00"}, "rollout.empty-window"),
     ({"window": "20:00-25:00"}, "rollout.window-time"),
     ({"window": "20:00-24:01"}, "rollout.window-time"),
+    ({"window": "20:60-22:00"}, "rollout.window-time"),
 ]
 
 

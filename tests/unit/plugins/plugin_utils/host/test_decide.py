@@ -394,3 +394,7 @@ def test_every_decision_is_whole_or_refused_with_a_next_step(
     assert not (d.enable_cdi and instance.cdi.enabled)
     assert all(r.why for r in d.reasons)
     assert d.injection != "native-cdi" or instance.cdi.able
+
+
+def test_every_injection_has_an_age() -> None:
+    assert set(decide.AGE) == set(decide.INJECTIONS)

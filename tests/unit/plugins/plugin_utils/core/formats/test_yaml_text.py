@@ -70,6 +70,13 @@ def test_a_text_of_the_greatest_depth_is_read() -> None:
     assert found == []
 
 
+def test_a_text_of_the_greatest_size_is_read_and_one_more_character_is_refused() -> None:
+    most = 1 << 18 if yaml_text.LOADER is yaml.SafeLoader else 4 << 20
+    assert yaml_text.read_bounded_yaml("a: 1 #".ljust(most, "x")) == {"a": 1}
+    with pytest.raises(yaml_text.TooLargeYaml):
+        yaml_text.read_bounded_yaml("a: 1 #".ljust(most + 1, "x"))
+
+
 def merged(depth: int) -> str:
     """Half a kilobyte whose tables are nine times as large at every line."""
     lines = [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, depth)]

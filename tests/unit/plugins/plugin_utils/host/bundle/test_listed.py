@@ -85,6 +85,14 @@ def test_packages_of_others_are_passed_over_and_text_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
+    ("stated", "size"), [("0", 0), ("3", 3), ("", -1), ("-3", -1), ("three", -1), ("\u0663", -1)]
+)
+def test_a_size_is_a_number_or_is_not_stated(stated: str, size: int) -> None:
+    (found,) = listed.list_deb_packages(stanza(Size=stated), URL)
+    assert found.file.size == size
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "../a.deb",

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import archives
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     get_code,
     read_error_message,
@@ -163,6 +165,19 @@ def test_what_is_wrong_is_said(change: Callable[[Any], Any], says: str) -> None:
 def test_what_is_no_manifest(text: str) -> None:
     with pytest.raises(ValueError, match="is not"):
         manifest.parse_manifest(text)
+
+
+def test_a_manifest_of_the_greatest_length_is_read_and_a_longer_one_is_refused(
+    tmp_path: Path,
+) -> None:
+    files, text = bundles.content(), manifest.render_manifest(DESCRIBED).encode()
+    longest, longer = tmp_path / "longest.tar", tmp_path / "longer.tar"
+    longest.write_bytes(archives.pack_archive({**files, manifest.NAME: text.ljust(1 << 20)}))
+    longer.write_bytes(archives.pack_archive({**files, manifest.NAME: text.ljust((1 << 20) + 1)}))
+    assert archives.verify_archive(str(longest)) == DESCRIBED
+    with pytest.raises(PlanError) as caught:
+        archives.verify_archive(str(longer))
+    assert caught.value.code == "bundle.damaged"
 
 
 JSON = st.recursive(

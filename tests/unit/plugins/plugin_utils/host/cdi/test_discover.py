@@ -45,9 +45,10 @@ def found(
     there: dict[str, Any],
     version: str = "",
     features: tuple[str, ...] = catalogue.FEATURES,
+    machine: str = "x86_64",
     **policy: Any,
 ) -> DriverFiles:
-    seen = obs(files=there, host={"machine": "x86_64", "kernel": "6.1.0", "epoch": 10.0})
+    seen = obs(files=there, host={"machine": machine, "kernel": "6.1.0", "epoch": 10.0})
     return discover.discover(seen, Policy(**policy), features, version)
 
 
@@ -95,6 +96,18 @@ def test_the_version_of_the_kernel_module_counts_where_two_are_installed() -> No
 def test_an_unknown_library_of_a_new_driver_is_taken() -> None:
     there = {**drivers.compute(UBUNTU, V), **drivers.library(UBUNTU, "libnvidia-hologram", V)}
     assert f"libnvidia-hologram.so.{V}" in names(found(there, features=("compute",)))
+
+
+ICDS = [f"/etc/vulkan/icd.d/nvidia_icd{cpu}.json" for cpu in ("", ".x86_64", ".aarch64")]
+
+
+@pytest.mark.parametrize(
+    ("machine", "inside"),
+    [("x86_64", ICDS[:2]), ("aarch64", ICDS[::2]), ("riscv64", ICDS[:1]), ("", ICDS)],
+)
+def test_a_configuration_for_another_processor_stays_out(machine: str, inside: list[str]) -> None:
+    driver = found({**drivers.compute(UBUNTU, V), **dict.fromkeys(ICDS, "")}, machine=machine)
+    assert [file.path for file in driver.files] == inside
 
 
 FEATURES = [

@@ -462,6 +462,18 @@ CLOSED = [
         [(TO_USERS, "/dev/nvidia0", None, "0600")],
     ),
     (
+        "root's group may write too",
+        modes(0o660, 0, "/dev/nvidia0"),
+        False,
+        [(TO_USERS, "/dev/nvidia0", None, "0660")],
+    ),
+    (
+        "the first group behind root's",
+        modes(0o660, 1, "/dev/nvidia0"),
+        False,
+        [(TO_GROUP, "/dev/nvidia0", 1, "0660")],
+    ),
+    (
         "a group that may not write",
         modes(0o640, 33, "/dev/nvidia0"),
         True,
