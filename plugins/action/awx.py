@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     messages,
     online,
     outside,
+    run_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text.sentences import (
@@ -109,12 +110,15 @@ class ActionModule(ActionBase):
             )
         if result.get("failed"):
             done = [name for name, changed in made.items() if changed]
-            so_far = (
-                f"{', '.join(done)} {'was' if len(done) == 1 else 'were'} made or updated before"
-                if done
-                else "nothing was changed"
+            made_before = (
+                run_messages.MADE_ONE_BEFORE if len(done) == 1 else run_messages.MADE_SEVERAL_BEFORE
             )
-            why = get_last_line(str(result.get("msg") or "")) or "it gave no reason"
+            so_far = (
+                made_before.fill(names=", ".join(done))
+                if done
+                else run_messages.NOTHING_CHANGED_SO_FAR.fill()
+            )
+            why = get_last_line(str(result.get("msg") or "")) or run_messages.REASON_UNGIVEN.fill()
             row, kind = messages.AWX_NOT_MADE, item.kind.replace("_", " ")
             raise PlanError(row.fill(kind=kind, name=item.name, cause=why, so_far=so_far))
         return bool(result.get("changed"))

@@ -32,6 +32,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    read_error_message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
     bounds,
     escape,
@@ -163,7 +166,9 @@ def describe_report_place(files: Sequence[str], hosts: int) -> str:
     hosts: the number of hosts in it.
     """
     (page,) = (name for name in files if name.endswith(HTML))
-    return f"The report of {outcomes.format_host_count(hosts)} is {Path(page).absolute()}"
+    return run_messages.REPORT_PLACE.fill(
+        hosts=outcomes.format_host_count(hosts), path=str(Path(page).absolute())
+    )
 
 
 LARGEST = 256 << 20  # bytes; the report of ten thousand hosts has a tenth
@@ -174,7 +179,7 @@ def read_report_text(path: Path) -> str:
     with path.open("rb") as opened:
         data = opened.read(LARGEST + 1)
     if len(data) > LARGEST:
-        raise ValueError(f"it has more than {LARGEST >> 20} MiB")
+        raise ValueError(run_messages.REPORT_TOO_LARGE.fill(limit=LARGEST >> 20))
     return data.decode("utf-8")
 
 
@@ -188,5 +193,5 @@ def read_kept_report(name: str) -> Any:
         message = messages.REPORT_UNREADABLE.fill(cause=error.strerror or "", step=kept.STEP)
         raise PlanError(message, where=name) from None
     except ValueError as error:
-        message = messages.REPORT_NOT_JSON.fill(cause=str(error), step=kept.STEP)
+        message = messages.REPORT_NOT_JSON.fill(cause=read_error_message(error), step=kept.STEP)
         raise PlanError(message, where=name) from None

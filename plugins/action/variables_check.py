@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     fact_variables,
     named_playbooks,
     outside,
+    run_messages,
     unreadable_variables,
     validation,
 )
@@ -210,7 +211,7 @@ def list_unreadable_values(variables: Mapping[str, Any]) -> list[Message]:
 def report_wrong(found: Sequence[Message]) -> dict[str, Any]:
     """Return the result of a run with wrong variables: each message with its code."""
     errors = [arguments.build_option_failure(PlanError(message))["error"] for message in found]
-    text = join_texts(". ", [*map(end_with_code, found), "Nothing was done"])
+    text = join_texts(". ", [*map(end_with_code, found), run_messages.NOTHING_DONE.fill()])
     return {"failed": True, "msg": text, "error": errors[0], "errors": errors}
 
 

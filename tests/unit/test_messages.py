@@ -44,19 +44,14 @@ BUGS = "an error of the code itself, which no user can correct"
 # Files below plugins/ that have texts with a verb in them, and why these have no code.
 WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
     CAUSES: (
-        "action/awx.py",
-        "action/fleet_report.py",
         "action/fleet_table.py",
-        "action/variables_check.py",
         "filter/image_choice_info.py",
         "plugin_utils/_controller/stages.py",
         "plugin_utils/_controller/transport.py",
-        "plugin_utils/_planner/cluster/other_owners.py",
         "plugin_utils/_planner/core/outcomes.py",
         "plugin_utils/_planner/core/shapes/rules.py",
         "plugin_utils/_planner/host/engines/crio/config.py",
         "plugin_utils/_planner/host/known_bad/rules.py",
-        "plugin_utils/_planner/host/work.py",
     ),
     LABELS: (
         "plugin_utils/_controller/steps/rollout_report.py",

@@ -148,11 +148,11 @@ def explain_unsendable_file(file: Path) -> str:
     try:
         owner = file.lstat().st_uid
     except OSError as error:
-        return outside_messages.OUTSIDE_FILE_UNREADABLE.fill(file=file, cause=error.strerror)
+        return outside_messages.OUTSIDE_FILE_UNREADABLE.fill(file=str(file), cause=error.strerror)
     return (
         ""
         if owner in (0, os.geteuid())
-        else outside_messages.OUTSIDE_FILE_FOREIGN.fill(file=file, owner=owner)
+        else outside_messages.OUTSIDE_FILE_FOREIGN.fill(file=str(file), owner=owner)
     )
 
 
@@ -175,7 +175,7 @@ def put_file(address: str, file: Path) -> str:
         with os.fdopen(handle, "rb") as stream:
             data = stream.read()
     except OSError as error:
-        return outside_messages.OUTSIDE_FILE_UNREADABLE.fill(file=file, cause=error.strerror)
+        return outside_messages.OUTSIDE_FILE_UNREADABLE.fill(file=str(file), cause=error.strerror)
     return send_request(target, data, headers, "PUT")
 
 

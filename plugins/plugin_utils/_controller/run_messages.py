@@ -138,3 +138,12 @@ TREE_WITHOUT_GPU = Sentence(
 VALUE_UNDEFINED = Sentence("action.value-undefined", "{name} is undefined")
 SOMETHING_UNDEFINED = Sentence("action.something-undefined", "something in {template} is undefined")
 TEMPLATE_FORM = Sentence("action.template-form", "it is not a template ({cause})")
+
+# of a report, and of what an action has done
+MADE_ONE_BEFORE = Sentence("action.made-one-before", "{names} was made or updated before")
+MADE_SEVERAL_BEFORE = Sentence("action.made-several-before", "{names} were made or updated before")
+NOTHING_CHANGED_SO_FAR = Sentence("action.nothing-changed", "nothing was changed")
+REASON_UNGIVEN = Sentence("action.no-reason-given", "it gave no reason")
+NOTHING_DONE = Sentence("action.nothing-done", "Nothing was done")
+REPORT_TOO_LARGE = Sentence("action.report-too-large", "it has more than {limit} MiB")
+REPORT_PLACE = Sentence("action.report-place", "The report of {hosts} is {path}")

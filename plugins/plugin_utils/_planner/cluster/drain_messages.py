@@ -292,3 +292,12 @@ KURED_AT_WORK = Sentence(
     "kured is working on the node {node} ({where}) until the host has rebooted",
 )
 KUBELET_UNREPORTED = Sentence("drain.kubelet-not-reported", "its kubelet has not reported")
+
+# until when another program works on a node
+UNTIL_STATE = Sentence("drain.until-state", "until the state is {state}")
+UNTIL_REBOOTED = Sentence("drain.until-rebooted", "until the host has rebooted")
+UNTIL_MAINTENANCE_DELETED = Sentence(
+    "drain.until-maintenance-deleted", "until its NodeMaintenance is deleted"
+)
+UNTIL_TAINT_GONE = Sentence("drain.until-taint-gone", "until the taint is gone")
+UNTIL_MAINTENANCE_OVER = Sentence("drain.until-maintenance-over", "until the maintenance is over")

@@ -67,14 +67,14 @@ MARKS = (
         "nvidia.com/gpu-driver-upgrade-state",
         UPGRADING,
         GPU_OPERATOR,
-        "until the state is upgrade-done",
+        drain_messages.UNTIL_STATE.fill(state="upgrade-done"),
     ),
     Mark(
         "label",
         "nvidia.com/mig.config.state",
         ("pending", "rebooting"),
         "the MIG manager",
-        "until the state is success",
+        drain_messages.UNTIL_STATE.fill(state="success"),
     ),
     # kured sets it if it runs with --annotate-nodes, and removes it after the reboot.
     # most-recent-reboot-needed stays.
@@ -83,7 +83,7 @@ MARKS = (
         "weave.works/kured-reboot-in-progress",
         (),
         "kured",
-        "until the host has rebooted",
+        drain_messages.UNTIL_REBOOTED.fill(),
     ),
     Mark("taint", "ToBeDeletedByClusterAutoscaler", (), "the cluster autoscaler", LEAVES),
     Mark("taint", "karpenter.sh/disrupted", (), "Karpenter", LEAVES),
@@ -93,14 +93,14 @@ MARKS = (
         "medik8s.io/drain",
         (),
         "the Node Maintenance Operator",
-        "until its NodeMaintenance is deleted",
+        drain_messages.UNTIL_MAINTENANCE_DELETED.fill(),
     ),
     Mark(
         "taint",
         "kubevirt.io/drain",
         (),
         "a drain of KubeVirt or of an older Node Maintenance Operator",
-        "until the taint is gone",
+        drain_messages.UNTIL_TAINT_GONE.fill(),
     ),
     Mark(
         "taint",
@@ -121,7 +121,7 @@ MARKS = (
         "aws-node-termination-handler/scheduled-maintenance",
         (),
         "the AWS Node Termination Handler",
-        "until the maintenance is over",
+        drain_messages.UNTIL_MAINTENANCE_OVER.fill(),
     ),
     Mark(
         "taint",
@@ -132,7 +132,7 @@ MARKS = (
     ),
     Mark(
         *("annotation", "machineconfiguration.openshift.io/state", ("Working", "Rebooting")),
-        *("OpenShift's Machine Config Operator", "until the state is Done"),
+        *("OpenShift's Machine Config Operator", drain_messages.UNTIL_STATE.fill(state="Done")),
     ),
 )
 # an annotation of kured's DaemonSet, see pkg/daemonsetlock

@@ -21,7 +21,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import earlier_runs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    host_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
     journal as report_journal,
 )
@@ -91,12 +94,14 @@ def list_gpu_processes(answer: Mapping[str, Any]) -> list[str]:
     answer: who has GPUs open, or the error.
     """
     if "error" in answer:
-        return [f"unknown: {answer['error'].get('message') or 'the look failed'}"]
+        cause = answer["error"].get("message") or host_messages.WORK_LOOK_FAILED.fill()
+        return [host_messages.WORK_NOT_SEEN.fill(cause=cause)]
     closed, left = answer.get("closed"), answer.get("partial")
     found = [str(pid) for pid in answer.get("pids") or ()]
-    found += [f"unknown: {closed} cannot be looked into"] if closed else []
-    why = "were not looked into, since more files are open than one look reads"
-    return [*found, *([f"unknown: {left.get('processes')} {why}"] if left else [])]
+    found += [host_messages.WORK_CLOSED.fill(processes=closed)] if closed else []
+    if left:
+        found.append(host_messages.WORK_PARTIAL.fill(processes=left.get("processes")))
+    return found
 
 
 def get_cluster_by_ca(obs: Observation) -> str:
