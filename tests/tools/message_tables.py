@@ -29,6 +29,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
+    rules as known_bad_rules,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
     table as known_bad_table,
 )
 from page_table import table
@@ -86,6 +89,13 @@ def list_known_bad_rows() -> list[Sentence]:
     return [Sentence(row.code, row.what, next=row.way) for row in known_bad_table.ROWS]
 
 
+def list_state_rows() -> list[Sentence]:
+    return [
+        Sentence(known_bad_rules.build_state_code(state), says)
+        for state, says in known_bad_rules.WORDS.items()
+    ]
+
+
 def list_lint_rows() -> list[Sentence]:
     return [
         Sentence(rules.build_rule_code(name), rule.what, rule.effect, rule.remedy)
@@ -109,6 +119,7 @@ TABLES_BY_ID: Mapping[str, Callable[[], list[Sentence]]] = {
     "core.causes": list_cause_rows,
     "core.projections.faults": list_fault_rows,
     "host.cdi.lint.rules": list_lint_rows,
+    "host.known_bad.states": list_state_rows,
     "host.known_bad.table": list_known_bad_rows,
 }
 

@@ -51,7 +51,6 @@ WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
         "plugin_utils/_planner/core/outcomes.py",
         "plugin_utils/_planner/core/shapes/rules.py",
         "plugin_utils/_planner/host/engines/crio/config.py",
-        "plugin_utils/_planner/host/known_bad/rules.py",
     ),
     LABELS: (
         "plugin_utils/_controller/steps/rollout_report.py",
@@ -77,6 +76,7 @@ WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
         "plugin_utils/_planner/core/causes.py",
         "plugin_utils/_planner/core/projections/file_places.py",
         "plugin_utils/_planner/host/cdi/lint/rules.py",
+        "plugin_utils/_planner/host/known_bad/rules.py",
         "plugin_utils/_planner/host/known_bad/table.py",
     ),
     DOCUMENTED: (

@@ -22,3 +22,4 @@ NOT_JUDGED = Sentence(
     "known-bad.not-judged",
     "Rows of docs/known-bad.md could not be judged on this host, since {lacking} is not known",
 )
+RELEASE_UNKNOWN = Sentence("known-bad.release-unknown", "the version of {title}")

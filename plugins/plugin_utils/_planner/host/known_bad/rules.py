@@ -17,8 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
+    messages,
+)
 
 TOOLKIT, DRIVER = "toolkit", "driver"  # programs with versions, beside the engines
 TITLES: Mapping[str, str] = {
@@ -62,6 +68,11 @@ WORDS: Mapping[State, str] = {
     "enroot": "enroot is on the host",
     "mode-jit-cdi": "the NVIDIA runtime works in the mode `jit-cdi`",
 }
+
+
+def build_state_code(state: State) -> str:
+    """Return the code of a message about a state by its id."""
+    return f"known-bad-state.{state}"
 
 
 @dc.dataclass(frozen=True)
@@ -199,12 +210,12 @@ def list_unknown_conditions(row: KnownBadRow, host: HostView) -> tuple[Condition
     return tuple(lacking)
 
 
-def name_missing_fact(condition: Condition) -> str:
-    return (
-        f"the version of {TITLES[condition.of]}"
-        if isinstance(condition, ReleaseCondition)
-        else f"whether {convert_condition(condition.text)}"
-    )
+def name_missing_fact(condition: Condition) -> Message:
+    """Return what is not known, with the code of the state or of an unknown release."""
+    if isinstance(condition, ReleaseCondition):
+        return messages.RELEASE_UNKNOWN.fill(title=TITLES[condition.of])
+    words = convert_condition(condition.text)
+    return Message(f"whether {words}", build_state_code(condition.state))
 
 
 def convert_condition(text: str) -> str:

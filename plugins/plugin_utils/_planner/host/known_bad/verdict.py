@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     Message,
     Sentence,
     end_with_code,
+    join_texts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
@@ -129,7 +130,9 @@ def describe_open_rows(judged: JudgedRows) -> tuple[str, ...]:
     """Return one sentence for all rows that could not be judged. Empty if there are none."""
     if not judged.open:
         return ()
-    lacking = " and ".join(dict.fromkeys(word for _row, words in judged.open for word in words))
+    lacking = join_texts(
+        " and ", dict.fromkeys(word for _row, words in judged.open for word in words)
+    )
     # The number of rows is left out, since it would be the only difference between hosts:
     # `known_bad` of the result has it.
     return (messages.NOT_JUDGED.fill(lacking=lacking),)
