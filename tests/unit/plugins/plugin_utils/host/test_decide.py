@@ -309,6 +309,27 @@ def test_a_refused_instance_is_reported_and_never_decided_on() -> None:
     assert record.refused == ((k3s.key, "k3s writes this file at every start"),)
 
 
+ALONE = Refusal("it is left as it is")
+
+
+@pytest.mark.parametrize(
+    ("instances", "options", "owner"),
+    [
+        ([C23], {}, "collection"),
+        ([C16], {"injection": "legacy"}, "none"),
+        ([C23, C16], {"injection": "legacy"}, "none"),
+        ([dc.replace(C23, refusal=ALONE)], {}, "collection"),
+        ([dc.replace(C23, refusal=ALONE)], {"cdi": "disabled"}, "none"),
+        ([dc.replace(C17, refusal=ALONE)], {}, "none"),
+        ([], {}, "none"),
+    ],
+)
+def test_a_host_has_specs_where_one_of_its_programs_reads_them(
+    instances: list[Instance], options: dict, owner: str
+) -> None:
+    assert decide.decide_host(Policy(**options), instances, GPU, NONE).cdi_owner == owner
+
+
 CRUN = dc.replace(C23, low_level="crun")
 
 
