@@ -115,6 +115,41 @@ def test_a_second_run_changes_nothing() -> None:
     assert (planned.changes, planned.differences, planned.restarts) == ((), (), ())
 
 
+@pytest.mark.parametrize(
+    ("node", "options", "changed"),
+    [
+        (
+            Node(),
+            {"NoNewKeyring": True},
+            [
+                ("runtime_type", None, "io.containerd.runc.v2"),
+                ("container_annotations", None, ["nvidia.cdi.k8s.io/*"]),
+                ("options.BinaryName", None, NVIDIA),
+                ("options.SystemdCgroup", None, True),
+                ("options.NoNewKeyring", None, True),
+            ],
+        ),
+        (
+            WITH_OURS,  # its rendered file lacks the annotations
+            {"NoNewKeyring": False},
+            [
+                ("container_annotations", None, ["nvidia.cdi.k8s.io/*"]),
+                ("options.NoNewKeyring", True, False),
+            ],
+        ),
+    ],
+)
+def test_of_a_template_the_keys_that_differ_from_the_rendered_ones_are_named(
+    node: Node, options: dict[str, Any], changed: list[tuple[str, Any, Any]]
+) -> None:
+    planned = node.plan(handlers=(Handler("gpu", options=options),))
+    table = 'plugins."io.containerd.cri.v1.runtime".containerd.runtimes.gpu.'
+    assert [(d.key, d.before, d.after) for d in planned.differences if d.what == "file"] == [
+        (f"{table}{key}", before, after) for key, before, after in changed
+    ]
+    assert {d.path for d in planned.differences if d.what == "file"} == {V3_TEMPLATE}
+
+
 def test_our_template_goes_when_no_handler_needs_it() -> None:
     planned = WITH_OURS.plan()
     assert [(c["path"], c["op"]) for c in planned.changes] == [(V3_TEMPLATE, "remove")]

@@ -508,6 +508,29 @@ def test_what_keeps_cri_from_loading_is_named_where_it_does_not_answer() -> None
 
 
 @pytest.mark.parametrize(
+    ("packages", "code"),
+    [
+        ({"containerd": "2.0.5-1"}, "cri-silent"),
+        ({"containerd": "2.1.9-1"}, "cri-not-loaded"),
+        ({"containerd": "2.3.0-1"}, "cri-silent"),
+        ({}, "cri-silent"),  # an unknown release is read as 2.0
+    ],
+)
+def test_a_disabled_plugin_counts_where_the_cri_of_that_release_needs_it(
+    packages: dict[str, str], code: str
+) -> None:
+    (found,) = find(
+        files={
+            CONFIG: 'version = 3\ndisabled_plugins = ["io.containerd.image-verifier.v1.bindir"]\n'
+        },
+        processes=[daemon()],
+        cri={f"Status:{SOCKET}": DEAD, f"Version:{SOCKET}": DEAD},
+        packages=packages,
+    )
+    assert found.refusal.message.code == f"containerd.{code}"
+
+
+@pytest.mark.parametrize(
     ("manager", "unit", "log"),
     [
         ("k3s", "k3s-agent.service", "/var/lib/rancher/k3s/agent/containerd/containerd.log"),

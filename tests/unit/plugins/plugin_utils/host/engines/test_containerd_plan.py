@@ -411,23 +411,24 @@ def test_bad_input_is_one_clear_sentence(
 
 
 @pytest.mark.parametrize(
-    ("version", "root", "writes"),
+    ("version", "root", "why"),
     [
-        ("1.6.20", "version = 2\n", None),
-        ("1.7.24", "version = 2\n", True),
-        ("1.7.24", f"version = 2\n[plugins.{CRI}]\nenable_cdi = true\n", None),
-        ("2.1.9", "version = 3\n", None),
-        ("2.1.9", f"version = 3\n[plugins.{NEW}]\nenable_cdi = false\n", True),
-        ("2.4.2", f"version = 3\n[plugins.{NEW}]\nenable_cdi = false\n", None),
+        ("1.6.20", "version = 2\n", ""),
+        ("1.7.24", "version = 2\n", "cdi-off-in-1-7"),
+        ("1.7.24", f"version = 2\n[plugins.{CRI}]\nenable_cdi = false\n", "cdi-off-in-1-7"),
+        ("1.7.24", f"version = 2\n[plugins.{CRI}]\nenable_cdi = true\n", ""),
+        ("2.1.9", "version = 3\n", ""),
+        ("2.1.9", f"version = 3\n[plugins.{NEW}]\nenable_cdi = false\n", "cdi-switched-off"),
+        ("2.4.2", f"version = 3\n[plugins.{NEW}]\nenable_cdi = false\n", ""),
     ],
 )
 def test_the_cdi_switch_is_written_only_where_it_is_needed_and_known(
-    version: str, root: str, writes: bool | None
+    version: str, root: str, why: str
 ) -> None:
     found = plan(version, {ROOT: root}, enable_cdi=True)
-    assert (
-        next((d.after for d in found.differences if d.key.endswith("enable_cdi")), None) is writes
-    )
+    assert [
+        (d.after, get_code(d.why)) for d in found.differences if d.key.endswith("enable_cdi")
+    ] == ([(True, f"containerd.{why}")] if why else [])
 
 
 def test_spec_directories_by_option() -> None:
