@@ -566,6 +566,29 @@ def test_a_chain_of_imports_is_followed() -> None:
     assert len(found.files) == 33
 
 
+@pytest.mark.parametrize(
+    ("version", "read"),
+    [
+        (Version(1, 6, 28), False),
+        (Version(1, 6, 29), True),
+        (Version(1, 7, 15), False),
+        (Version(1, 7, 16), True),
+        (Version(2, 0, 0), True),
+    ],
+)
+def test_a_relative_glob_is_followed_from_the_release_on_that_can(
+    version: Version, read: bool
+) -> None:
+    more = "/etc/containerd/more/a.toml"
+    files = {CONFIG: 'version = 2\nimports = ["more/*.toml"]\n', more: "version = 2\n"}
+    found = containerd_config.load_containerd_files(
+        containerd_config.read_config_facts(builders.obs(files=files)),
+        CONFIG,
+        version,
+    )
+    assert [file.path for file in found.files] == [CONFIG, more][: 1 + read]
+
+
 def test_a_chain_of_imports_has_a_bound_with_a_sentence_that_names_the_file() -> None:
     with pytest.raises(
         PlanError, match=r"^/etc/containerd/32\.toml:2: .*\[containerd\.import-chain-too-long\]"

@@ -253,6 +253,35 @@ def test_default_is_written_only_where_decided() -> None:
     ]
 
 
+def want(default: str, *names: str) -> crio_plan.DesiredCrio:
+    """Return a desired state with these handlers, each copied from crun."""
+    handlers: dict[str, dict[str, Any]] = {name: {} for name in names}
+    return crio_plan.DesiredCrio(handlers, default, (), (), {name: ("crun", {}) for name in names})
+
+
+HANDLER = "crio.runtime.runtimes.nvidia."
+KEYS = [
+    # the desired state, a key of ours that differs, its reason
+    (want("nvidia", "nvidia"), "crio.runtime.default_runtime", "default-for-gpus"),
+    (want("crun", "nvidia"), "crio.runtime.default_runtime", "default-unwanted"),
+    (want("crun"), "crio.runtime.default_runtime", "default-unwanted"),
+    (want("", "nvidia"), "crio.runtime.cdi_spec_dirs", "cdi-directories"),
+    (want(""), "crio.runtime.cdi_spec_dirs", "cdi-directories"),
+    (want("", "nvidia"), f"{HANDLER}runtime_path", "runtime-path"),
+    (want("", "nvidia"), f"{HANDLER}runtime_type", "runtime-type"),
+    (want("", "nvidia"), f"{HANDLER}monitor_path", "copied"),
+    (want("", "gpu"), f"{HANDLER}monitor_path", "handler-unwanted"),
+    (want(""), f"{HANDLER}runtime_path", "no-handler"),
+]
+
+
+@pytest.mark.parametrize(("desired", "key", "reason"), KEYS)
+def test_a_key_of_the_drop_in_has_a_reason(
+    desired: crio_plan.DesiredCrio, key: str, reason: str
+) -> None:
+    assert get_codes([crio_plan.explain_crio_key(key, desired)]) == [f"crio.{reason}"]
+
+
 def converged(default: bool = False) -> tuple[str, dict[str, Any]]:
     change = planned(Policy(), host(), default=default).changes[0]
     said = status(nvidia=NVIDIA)
