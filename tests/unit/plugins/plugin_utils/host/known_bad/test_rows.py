@@ -297,6 +297,25 @@ def test_the_table_is_of_one_form() -> None:
         assert {c.state for c in row.when if isinstance(c, Is)} <= set(rules.WORDS), row.id
 
 
+# After these a host serves no GPU, or the wrong one. The other rows are said, and the run goes on.
+STOPS = {
+    "containerd-refuses-newer-drop-in",
+    "containerd-loses-main-file",
+    "toolkit-1.18.0-wrong-directory",
+    "toolkit-1.17.0-links",
+    "toolkit-1.17.7-direct-calls",
+    "toolkit-without-swarm",
+    "refresh-misses-nvidia-current",
+    "refresh-misses-compressed-modules",
+    "spec-too-new-for-its-reader",
+    "docker-gpus-by-stale-spec",
+}
+
+
+def test_which_rows_stop_a_run() -> None:
+    assert {row.id for row in table.ROWS if row.stops} == STOPS
+
+
 # A host with two engines: what is so of one says nothing of the other.
 TWO = [
     (host({"containerd": "2.3.4"}, ABOVE), host({"docker": "29.2.0"}), BAD),
