@@ -40,6 +40,29 @@ KEYS = {
 }
 
 
+# The lengths of a packet in the new format, each edge of RFC 4880, 4.2.2: the length and its bytes.
+LENGTHS = [
+    (1, b"\x01"),
+    (191, b"\xbf"),
+    (192, b"\xc0\x00"),
+    (447, b"\xc0\xff"),
+    (448, b"\xc1\x00"),
+    (8383, b"\xdf\xff"),
+    (8384, b"\xff\x00\x00\x20\xc0"),
+    (1, b"\xff\x00\x00\x00\x01"),
+]
+
+
+@pytest.mark.parametrize(("length", "written"), LENGTHS)
+def test_a_packet_of_the_new_format_has_its_length_in_one_two_or_five_bytes(
+    length: int, written: bytes
+) -> None:
+    body = b"\x04".ljust(length, b"x")
+    name = (13, b"name")
+    packets = b"\xc6" + written + body + b"\xcd\x04name"
+    assert repository_key.list_key_packets(armor(packets)) == [(6, body), name]
+
+
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_fingerprint(key: str) -> None:
     assert repository_key.compute_key_fingerprint(key) == FINGERPRINT
