@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -92,3 +93,30 @@ def test_one_of_which_the_journal_knows_nothing_is_somebody_elses() -> None:
         )
         == Plan()
     )
+
+
+def list_of(number: int) -> str:
+    return json.dumps({f"k{n:02}": number for n in range(number)})
+
+
+VALUES: list[tuple[str | None, str, list[str]]] = [
+    # what the file has, what it is to have, the places that the plan shows ("" is the whole)
+    (None, '{"a": {"b": 1, "c": 2}, "d": 3}', ["a.b", "a.c", ""]),
+    (None, '{"d": 3}', [""]),
+    ('{"a": 1, "d": 3}', '{"a": 2, "d": 3}', ["a"]),
+    ('{"a": 1, "d": 3}', '{"a": 1}', ["d"]),
+    ('{"a": 1}', '{ "a": 1 }', [""]),
+    ("no JSON", '{"a": 1, "d": 3}', ["a", ""]),
+    ('{"x": 1}', list_of(31), [*(f"k{n:02}" for n in range(31)), "x"]),
+    ('{"x": 1}', list_of(32), [*(f"k{n:02}" for n in range(32)), ""]),
+]
+
+
+@pytest.mark.parametrize(("now", "text", "shown"), VALUES)
+def test_the_values_that_change_are_shown_and_the_whole_where_they_do_not_tell_all(
+    now: str | None, text: str, shown: list[str]
+) -> None:
+    seen = obs(files={} if now is None else {PATH: now})
+    plan = owned_file.write_values(seen.get_file(PATH), text, why="as wanted", shows=("a",))
+    assert [difference.key for difference in plan.differences] == shown
+    assert [change["op"] for change in plan.changes] == ["write"]

@@ -76,3 +76,25 @@ def test_the_hosts_that_ansible_shows_as_failed_are_those_that_need_a_person(
     found = outcomes.list_failures(hosts, True, drift)
     assert list(found) == shown
     assert (found["gpu10"], found["gpu2"]) == ("failed: no space left", "lost")
+
+
+REFUSED = {"argv": ["containerd"], "rc": 1, "findings": ["line 3"]}
+CAUSED = {**REFUSED, "causes": [{"code": "package-lock"}]}
+BEFORE = {**REFUSED, "baseline_rc": 1}
+WORDS: list[tuple[dict[str, Any], list[str]]] = [
+    # the end of an answer, the beginning of each sentence
+    ({}, []),
+    ({"validation": [{"rc": 0}]}, []),
+    ({"validation": [REFUSED]}, ["Check mode keeps none of its output"]),
+    ({"validation": [REFUSED], "said": "/x"}, ["Its output is in /x on the host"]),
+    ({"validation": [CAUSED], "said": "/x"}, ["Cause: "]),
+    ({"validation": [BEFORE]}, ["The same program refuses", "Check mode keeps none of its output"]),
+]
+
+
+@pytest.mark.parametrize(("answer", "begins"), WORDS)
+def test_why_a_program_refused_is_whole_sentences(
+    answer: dict[str, Any], begins: list[str]
+) -> None:
+    said = results.list_refusal_words(answer)
+    assert [text[: len(words)] for text, words in zip(said, begins, strict=True)] == begins
