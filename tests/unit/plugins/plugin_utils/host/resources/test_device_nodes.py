@@ -16,7 +16,10 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident imp
     device_nodes as resident_device_nodes,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
+    transaction,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     get_code,
@@ -285,6 +288,19 @@ def test_the_spec_is_planned_from_the_nodes_that_are_coming() -> None:
     }
     assert nodes["/dev/nvidia-uvm"] is None
     assert nodes["/dev/nvidia1"] == 195
+
+
+def test_a_node_that_is_coming_is_found_by_the_pattern_of_its_directory() -> None:
+    seen = look(MIG)
+    after = device_nodes.predict_device_nodes(POLICY, seen, gpus.parse_driver(POLICY, seen))
+    found = {
+        pattern: {
+            file["path"].rpartition("/")[0]
+            for file in after.get_answer(queries.ask_for_glob(pattern, content=False))["files"]
+        }
+        for pattern in gpus.DEV_GLOBS[:2]
+    }
+    assert found == {pattern: {pattern.rpartition("/")[0]} for pattern in gpus.DEV_GLOBS[:2]}
 
 
 def test_absent_takes_back_what_stays() -> None:

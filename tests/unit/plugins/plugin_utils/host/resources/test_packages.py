@@ -539,3 +539,26 @@ def test_what_moves_goes_back_to_its_own_version_and_what_is_new_goes_away(
     assert named(moving["undo"]) == [f"{BASE}{sign}{OLD}", f"{LIBRARY}{sign}1.18.2-1"]
     assert named(coming["argv"]) == [f"{HOOK}{sign}{NEW}", f"{TOOLS}{sign}{NEW}"]
     assert named(coming["undo"]) == [HOOK, TOOLS]
+
+
+OFFERS = [
+    # what an installer answers, the versions that it offers; None if that is not known
+    ({"rc": 0, "stdout": "base 1.0-1\nother 3\n"}, ["1.0-1"]),
+    (
+        {"rc": 0, "stdout": "  | base | package | 1.0-1\n  | base | package | 0.9-1\n"},
+        ["1.0-1", "0.9-1"],
+    ),
+    ({"rc": 0, "stdout": "base\nbase 1.0-1\n"}, ["1.0-1"]),
+    ({"rc": 0, "stdout": "base\n"}, []),
+    ({"rc": 0, "stdout": "base 1.0-1\nbase 1.0-1\n"}, ["1.0-1"]),
+    ({"rc": 1, "stdout": "base 1.0-1\n"}, None),
+    ({"rc": 0, "stdout": "base 1.0-1\n", "timed_out": True}, None),
+    ({"error": {}}, None),
+]
+
+
+@pytest.mark.parametrize(("answer", "offered"), OFFERS)
+def test_the_versions_that_an_installer_offers(
+    answer: dict[str, Any], offered: list[str] | None
+) -> None:
+    assert installers.parse_available_versions(answer, "base") == offered

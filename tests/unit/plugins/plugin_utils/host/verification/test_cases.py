@@ -556,3 +556,36 @@ def test_checks_that_fail_alike_share_a_sentence(failed: dict[str, str], details
         len(failed),
         details,
     )
+
+
+WAYS = [
+    # the engine, what a case of it has that the host carries out by itself
+    ("containerd", set()),
+    ("crio", set()),
+    ("docker", {"create"}),
+    ("podman", {"run", "image_there"}),
+]
+
+
+@pytest.mark.parametrize(("engine", "way"), WAYS)
+def test_an_engine_is_asked_by_cri_by_its_api_or_by_its_command(engine: str, way: set[str]) -> None:
+    case = {"devices": ["nvidia.com/gpu=0"], "handler": ""}
+    found = verify_cases.get_engine_way(case, engine, "/usr/bin/x")
+    assert set(found) == way
+    if "run" in way:
+        assert found["run"][:2] == ["/usr/bin/x", "run"]
+        assert found["run"][-1] == "--device=nvidia.com/gpu=0"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "variable", "minor"), [((0, 1), "GPU-0", "0"), ((3, 1), "GPU-3", "3")]
+)
+def test_a_pod_of_a_device_plugin_asks_by_the_uuid_of_the_gpu_that_it_may_open(
+    gpus: tuple[int, ...], variable: str, minor: str
+) -> None:
+    policy = dc.replace(COMPATIBLE, device_plugin_strategy=("envvar",))
+    (plugin,) = [
+        case for case in cases(policy, CONTAINERD_21, gpus=gpus) if ": plugin" in case["name"]
+    ]
+    assert plugin["env"]["NVIDIA_VISIBLE_DEVICES"] == variable
+    assert nodes(plugin, "allowed")[0] == minor

@@ -116,3 +116,8 @@ def test_an_ordinary_look_asks_nothing_of_this() -> None:
     ordinary = {q["id"] for q in seen_host.list_host_questions(Policy())}
     assert look.MACHINE["id"] not in ordinary
     assert queries.ask_for_glob(look.get_device_ids(Policy()), keep={})["id"] not in ordinary
+
+
+@pytest.mark.parametrize(("files", "certain"), [({}, True), (gpus.host(), False)])
+def test_a_host_without_a_gpu_is_known_to_have_none(files: dict[str, Any], certain: bool) -> None:
+    assert look.has_no_gpu(Policy(), obs(files=files)) is certain
