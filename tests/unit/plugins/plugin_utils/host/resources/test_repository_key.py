@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     get_code,
+    read_error_message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     repository,
@@ -61,6 +62,12 @@ def test_a_packet_of_the_new_format_has_its_length_in_one_two_or_five_bytes(
     name = (13, b"name")
     packets = b"\xc6" + written + body + b"\xcd\x04name"
     assert repository_key.list_key_packets(armor(packets)) == [(6, body), name]
+
+
+def test_each_of_the_four_bytes_of_a_length_counts() -> None:
+    with pytest.raises(ValueError) as caught:
+        repository_key.list_key_packets(armor(b"\xc6\xff\x01\x00\x00\x01\x04"))
+    assert get_code(read_error_message(caught.value)) == "repository.packet-truncated"
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
