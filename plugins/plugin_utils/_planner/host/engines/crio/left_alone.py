@@ -58,7 +58,7 @@ def refuse_stopped_crio(facts: crio_facts.CrioFacts, unit: str) -> Refusal:
     the refusal names that file.
     """
     try:
-        _ = facts.files.loaded.value
+        facts.files.loaded.read()
     except PlanError as broken:
         place = f"{broken.where}:{broken.line}" if broken.line else broken.where
         problem, step = broken.message.drop_step(), broken.next
