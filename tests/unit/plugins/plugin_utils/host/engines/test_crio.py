@@ -261,7 +261,7 @@ def want(default: str, *names: str) -> crio_plan.DesiredCrio:
 
 HANDLER = "crio.runtime.runtimes.nvidia."
 KEYS = [
-    # the desired state, a key of ours that differs, its reason
+    # the desired state, a key of this collection that differs, its reason
     (want("nvidia", "nvidia"), "crio.runtime.default_runtime", "default-for-gpus"),
     (want("crun", "nvidia"), "crio.runtime.default_runtime", "default-unwanted"),
     (want("crun"), "crio.runtime.default_runtime", "default-unwanted"),
