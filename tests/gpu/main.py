@@ -401,6 +401,8 @@ def remove_group(name):
     for _try in range(20):
         if device_rules.remove(name):
             return True
+        # The pause between two tries, one second in all: rmdir(2) refuses a group at once, and
+        # cgroup.events tells that it has no process, but not that the kernel has let go of it.
         time.sleep(0.05)
     return False
 

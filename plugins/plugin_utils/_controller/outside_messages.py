@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 
 OUTSIDE_FILE_UNREADABLE = Sentence("outside.file-unreadable", "{file}: {cause}")
 OUTSIDE_FILE_FOREIGN = Sentence(
-    "outside.file-foreign", "{file} is not sent, since it belongs to the user {owner} by now"
+    "outside.file-foreign", "{file} is not sent, since it belongs to the user {owner} now"
 )
 OUTSIDE_HTTP_STATUS = Sentence("outside.http-status", "{address}: HTTP Error {status}: {reason}")
 OUTSIDE_REDIRECT = Sentence(

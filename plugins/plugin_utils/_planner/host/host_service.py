@@ -154,7 +154,7 @@ def list_service_questions(name: str, units: tuple[str, ...]) -> list[queries.Qu
 
 @dc.dataclass(frozen=True)
 class ServiceFacts:
-    """What a host has of services of this collection: their files by path, and their units by name.
+    """A host's facts about this collection's services: files by path, units by name.
 
     asked: the questions that the look has answered.
     """

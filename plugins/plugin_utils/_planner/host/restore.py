@@ -98,7 +98,7 @@ class Search:
 
 @dc.dataclass(frozen=True)
 class TakeBackFacts:
-    """What a host has of engines, and of earlier runs, that can be taken back.
+    """A host's facts about engines, and about earlier runs, that can be taken back.
 
     engines: the facts of each engine, by its name. files: the main file of a configuration, by its
     path.

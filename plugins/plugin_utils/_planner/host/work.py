@@ -61,7 +61,7 @@ def list_work_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class WorkFacts:
-    """What a host shows of who gives it work.
+    """A host's facts about who gives it work.
 
     slurm: the state of Slurm's unit, '' if it is not known. holders: who has GPUs open, or the
     error. cluster: the name of its Kubernetes cluster, '' if none is known.

@@ -96,7 +96,7 @@ def list_generator_questions() -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class GeneratorFacts:
-    """What a host has of units that generate CDI specs: the files of units and their links, and the
+    """A host's facts about units that generate CDI specs: files of units, their links, and the
     content of a unit by its path. asked: the questions that the look has answered.
     """
 

@@ -149,7 +149,7 @@ def is_mask(file: ObservedFile) -> bool:
 
 @dc.dataclass(frozen=True)
 class RefreshFacts:
-    """What a host has of nvidia-cdi-refresh.
+    """A host's facts about nvidia-cdi-refresh.
 
     state: as its files and units show it. generator: that of the distribution in its place. files:
     those that mask its units, by path. is_there: whether there is anything at a path. units: the

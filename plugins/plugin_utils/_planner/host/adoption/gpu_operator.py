@@ -132,7 +132,7 @@ def list_operator_handlers(instance: Instance) -> dict[str, str]:
 
 @dc.dataclass(frozen=True)
 class OperatorFacts:
-    """What a host shows of the toolkit of a GPU Operator, and of the kubelet that would start it.
+    """A host's facts about a GPU Operator's toolkit, and about the kubelet that would start it.
 
     asked: the questions that the look has answered. is_there: whether there is anything at a path.
     processes: all of root's, verified or not. expects_kubelet: there is a kubelet, running or

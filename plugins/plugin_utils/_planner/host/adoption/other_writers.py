@@ -46,7 +46,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class WriterFacts:
-    """What a host shows of others who write CDI specs or configure engines. is_there: whether there
+    """A host's facts about others who write CDI specs or configure engines. is_there: whether there
     is anything at a path.
     """
 

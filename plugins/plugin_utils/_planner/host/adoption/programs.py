@@ -74,7 +74,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class ProgramFacts:
-    """What a host has of the programs behind handlers.
+    """A host's facts about the programs behind handlers.
 
     located: paths at which a search for programs has found one. asked: the questions that the look
     has answered. is_there: whether there is anything at a path.

@@ -72,7 +72,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class ConsumerFacts:
-    """What a host has of programs that read CDI specs: their files, by name, and packages."""
+    """A host's facts about programs that read CDI specs: their files, by name, and packages."""
 
     programs: Fact[Mapping[str, str]]
     packages: base_package.PackageFacts

@@ -58,7 +58,7 @@ AFTER_INSTALLATION: transaction.PackageCommand = {
 
 @dc.dataclass(frozen=True)
 class ContestedFacts:
-    """What a host has of specs that others may have written for the same devices."""
+    """A host's facts about specs that others may have written for the same devices."""
 
     files: files.SpecFileFacts
     refresh: cdi_refresh.RefreshFacts

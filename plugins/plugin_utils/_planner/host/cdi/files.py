@@ -130,7 +130,7 @@ def list_directory_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class SpecFileFacts:
-    """What a host has in directories of CDI specs.
+    """A host's facts about directories of CDI specs.
 
     asked: the questions that the look has answered. directories: the files of a directory. places:
     what is known of a directory itself, or the error.

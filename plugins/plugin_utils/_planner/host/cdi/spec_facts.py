@@ -40,7 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 
 @dc.dataclass(frozen=True)
 class SpecFacts:
-    """What a host's CDI specs are made from, and what is there of them.
+    """The facts from which CDI specs are made, and those of the specs that are there.
 
     hardware: as the everyday look shows it. identify: returns the same with all that NVML or
     nvidia-smi knows, with sentences about it. of_driver: the driver's files. outer: the kind of container that
@@ -93,7 +93,7 @@ def read_spec_facts(
 
 @dc.dataclass(frozen=True)
 class SpecRemovalFacts:
-    """What a host has of specs and of their watch that can be taken back."""
+    """A host's facts about specs and about their watch that can be taken back."""
 
     files: files.SpecFileFacts
     watch: staleness_guard.WatchFacts

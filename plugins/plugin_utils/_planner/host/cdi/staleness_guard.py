@@ -109,7 +109,7 @@ def list_watch_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class WatchFacts:
-    """What a host has of the watch, and what the watch is told to compare.
+    """A host's facts about the watch, and what the watch is told to compare.
 
     aside: the files that the watch has set aside. files: by path. globs: the files of a pattern.
     """

@@ -33,7 +33,7 @@ NODE = re.compile(r"/dev/nvidia(\d{1,9})")
 
 @dc.dataclass(frozen=True)
 class MissingGpuFacts:
-    """What a host shows of GPUs that the driver may have lost.
+    """A host's facts about GPUs that the driver may have lost.
 
     held: the GPUs of other drivers, by bus. excluded: those that the driver excludes. buses: all
     NVIDIA GPUs on PCI. nodes: the device nodes. shown: the PCI bus can be seen.

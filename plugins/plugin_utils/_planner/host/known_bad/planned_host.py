@@ -71,7 +71,7 @@ ALL_GIDS = versions.Version(0, 7)  # of CDI, the first with additionalGids
 
 @dc.dataclass(frozen=True)
 class KnownBadFacts:
-    """What a host has of the things that rows of the table are about.
+    """A host's facts about the things that rows of the table are about.
 
     modules: the driver's kernel modules on disk. swarm: what Docker Swarm is offered.
     configurations: the files of a containerd, by the path of its main file and its version.

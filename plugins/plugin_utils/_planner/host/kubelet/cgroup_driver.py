@@ -106,7 +106,7 @@ def list_cgroup_questions() -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class KubeletFacts:
-    """What a host shows of its kubelet.
+    """A host's facts about its kubelet.
 
     process: the verified one that runs, None if none does. version: '' if its program reports none.
     pod_groups: the control groups that pods have. files, folders: its configuration, by path and by

@@ -92,7 +92,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class PluginFacts:
-    """What a host shows of NVIDIA's device plugin.
+    """A host's facts about NVIDIA's device plugin.
 
     processes: all verified ones of the host. spec: what is known of its CDI spec, without content.
     last_start: the time at which it has begun to serve, None if it has no socket.

@@ -150,7 +150,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class DeviceNodeFacts:
-    """What a host has of device nodes, and what decides which there have to be.
+    """A host's facts about device nodes, and what decides which there have to be.
 
     majors: the kernel's numbers by driver. parameters: those of the driver's module. devices: the
     files of a pattern of rules. files: the nodes by path. links: name -> target in /dev/char. marks:

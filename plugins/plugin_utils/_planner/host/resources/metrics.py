@@ -88,7 +88,7 @@ def get_metrics_path(policy: Policy) -> str:
 
 @dc.dataclass(frozen=True)
 class MetricsFacts:
-    """What a host has of metrics. place: the answer about the directory. files: by path. epoch: the
+    """A host's facts about metrics. place: the directory's answer. files: by path. epoch: the
     host's time, in seconds since 1970.
     """
 

@@ -140,7 +140,7 @@ def list_written_hook_directories(policy: Policy, facts: crio_facts.CrioFacts) -
 
 @dc.dataclass(frozen=True)
 class HookFacts:
-    """What a host has of OCI hooks.
+    """A host's facts about OCI hooks.
 
     directories: the ones that CRI-O reads by the host's decision. written: the ones in which a file
     of an earlier run may be. configuration: CRI-O's main file. files: hook files by path. programs:

@@ -251,7 +251,7 @@ def list_owner_questions(modes: Iterable[str]) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class OwnerFacts:
-    """What a host has at the paths that settings name, and the kind of container that it is, ''
+    """A host's facts about the paths that settings name, and the kind of container that it is, ''
     for any other host.
     """
 

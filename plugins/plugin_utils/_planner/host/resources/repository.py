@@ -137,7 +137,7 @@ LIKE = {
 
 @dc.dataclass(frozen=True)
 class RepositoryFacts:
-    """What a host has of repositories, of their keys and of its own earlier ones.
+    """A host's facts about repositories, their keys and about its own earlier ones.
 
     asked: the questions that the look has answered. files: our files, by path. sources: the
     files by which package managers know NVIDIA's packages. apt_files, rpm_files: the sources of

@@ -139,7 +139,7 @@ def may_lose_assignment(offered: Offered | None, record: HostDecision) -> bool |
 
 @dc.dataclass(frozen=True)
 class SwarmFacts:
-    """What a host offers to Swarm, None if it offers nothing, and the NVIDIA runtime's mode now."""
+    """A host's facts for Swarm, None if it offers nothing, and the NVIDIA runtime's mode now."""
 
     offered: Offered | None
     mode: Fact[Any]

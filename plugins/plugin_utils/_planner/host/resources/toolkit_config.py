@@ -174,7 +174,7 @@ def needs_toolkit_config(record: HostDecision) -> bool:
 
 @dc.dataclass(frozen=True)
 class ToolkitConfigFacts:
-    """What a host has of NVIDIA's config.toml.
+    """A host's facts about NVIDIA's config.toml.
 
     asked: the look has asked for the file. file: the file, and document: what is in it; a document
     without keys if there is no file. Reading a broken one raises PlanError. hook: whether the

@@ -156,7 +156,7 @@ def list_mps_files() -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class MpsFacts:
-    """What a host has of MPS daemons.
+    """A host's facts about MPS daemons.
 
     asked: the questions that the look has answered. asked_units: whether any look asked for a unit.
     files: by path. units: the properties of a unit. control: the control program is there. processes: the

@@ -145,7 +145,7 @@ def list_sharing_files() -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class SharingFacts:
-    """What a host has of modes of GPUs, and of files that set them.
+    """A host's facts about modes of GPUs, and about files that set them.
 
     slurm: the texts of its files. answers: the answer to a question, or the error. modes: returns
     the modes of these GPUs, with their time slices if the second argument is true. holders: who has

@@ -61,7 +61,7 @@ class ImageEngine:
 
 @dc.dataclass(frozen=True)
 class ImageHost:
-    """What a host offers to images. What is not known is empty or None, and satisfies nothing."""
+    """A host's facts for images. What is not known is empty or None, and satisfies nothing."""
 
     driver: str = ""
     cuda: dotted.Numbers | None = None

@@ -76,7 +76,7 @@ def list_hook_program_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class HookProgramFacts:
-    """What a host has of the toolkit's hook programs, by name, and of the toolkit's packages."""
+    """A host's facts about the toolkit's hook programs, by name, and about its packages."""
 
     found: Fact[Mapping[str, str]]
     toolkit: packages.ToolkitFacts

@@ -100,7 +100,7 @@ class Default:
 
 @dc.dataclass(frozen=True)
 class DetectionFacts:
-    """What decides over what a manager finds at its next start.
+    """The facts that decide over a manager's next start.
 
     environments: files with the environment of its service. arguments: files of its unit, with the
     path of its settings. settings: files with its own settings, by path and by the key of the

@@ -72,7 +72,7 @@ OTHER_PROGRAMS = (
 
 @dc.dataclass(frozen=True)
 class DaemonFacts:
-    """What tells which containerds a host has, and which releases they are.
+    """The facts that tell a host's containerds and their releases.
 
     found: those that the options mean, else all. unverified: root's processes of its name that
     break a rule. start: how its unit starts one that does not run. program: its path, '' if there
@@ -147,7 +147,7 @@ def _list_other_programs(obs: Observation) -> tuple[str, ...]:
 
 @dc.dataclass(frozen=True)
 class ContainerdFacts:
-    """What a host has of containerds, and of what decides over their configurations.
+    """A host's facts about containerds, and about what decides over their configurations.
 
     templates: those from which managers render a configuration, by path. unread: files of
     nvidia-ctk in a directory of drop-ins that the look has met, by that directory. misplaced: its

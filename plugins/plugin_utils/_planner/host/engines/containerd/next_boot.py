@@ -62,7 +62,7 @@ def build_boot_pattern(boot: Boot) -> str:
 
 @dc.dataclass(frozen=True)
 class BootFacts:
-    """What a host shows of its next boot, each by the name of a manager with a `boot`.
+    """A host's facts about its next boot, each by the name of a manager with a `boot`.
 
     units: the file of its unit. settings: files that a person may put there for it. programs:
     whether the program that decides over the handlers is installed.

@@ -54,7 +54,7 @@ NEWEST = Version(2, 0)
 
 @dc.dataclass(frozen=True)
 class OtherRootFacts:
-    """What a host has of other daemons and of their configurations.
+    """A host's facts about other daemons and about their configurations.
 
     processes: all of root's, verified or not. configurations: the files of another daemon, by its
     main file; reading them may raise NeedMore or another PlanError. beside: the files beside a main

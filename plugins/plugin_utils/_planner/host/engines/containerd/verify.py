@@ -83,7 +83,7 @@ def get_status_path(setting: CriSetting) -> tuple[str, ...] | None:
 
 @dc.dataclass(frozen=True)
 class ServingFacts:
-    """What daemons say of themselves, and systemd of their units.
+    """The answers of daemons about themselves, and of systemd about their units.
 
     answers: the answer of a daemon over CRI, or the error, by its socket, the method and its
     process, 0 for any. units: the properties of a unit by its name, {} if it is not known.

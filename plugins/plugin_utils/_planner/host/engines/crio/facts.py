@@ -73,7 +73,7 @@ class CrioFiles:
 
 @dc.dataclass(frozen=True)
 class CrioFacts:
-    """What a host shows of CRI-O.
+    """A host's facts about CRI-O.
 
     process: the verified daemon, {} if none runs. unverified: root's processes of its name that
     break a rule. program: the program that a search has found, '' if none. packaged: the version of

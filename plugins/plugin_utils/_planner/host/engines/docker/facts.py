@@ -52,7 +52,7 @@ SNAP = queries.ask_for_file(config.SNAP_UNIT, content=False)
 
 @dc.dataclass(frozen=True)
 class DockerFacts:
-    """What a host shows of Docker.
+    """A host's facts about Docker.
 
     process: the verified daemon, {} if none runs. unverified: root's processes of its name that
     break a rule. program: the program that a search has found, '' if none. packaged: the version of

@@ -50,7 +50,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class PodmanEngineFacts:
-    """What a host has of programs that read CDI specs, Podman among them, and of containers.conf."""
+    """A host's facts about readers of CDI specs, Podman among them, and about containers.conf."""
 
     readers: consumers.ConsumerFacts
     settings: directories.PodmanFacts

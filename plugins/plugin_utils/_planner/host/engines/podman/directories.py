@@ -103,7 +103,7 @@ def list_podman_questions() -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class PodmanFacts:
-    """What a host has of Podman's settings.
+    """A host's facts about Podman's settings.
 
     files: the files that are there, in the order in which Podman reads them. asked: the questions
     that the look has answered. is_there: whether there is anything at a path.
