@@ -81,6 +81,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
     cgroup_driver,
     device_plugin,
     dra,
+    kubelet_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     kubelet as kubernetes_kubelet,
@@ -211,7 +212,7 @@ def decide_seen_host(policy: Policy, obs: Observation, engines: Mapping[str, Any
         policy, [i for i in instances if i.engine != podman_detect.NAME]
     ):
         instances = tuple(i for i in instances if i.engine != podman_detect.NAME)
-    kubelet = kubernetes_kubelet.find_kubelet(policy, obs)
+    kubelet = kubernetes_kubelet.find_kubelet(policy, kubelet_facts.read_kubelet_facts(obs))
     instances = tuple(
         dc.replace(i, used_by_kubelet=is_kubelets_engine(i, kubelet)) for i in instances
     )

@@ -56,8 +56,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
     sandboxes,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
-    cgroup_driver,
     kubelet,
+    kubelet_facts,
 )
 
 TOOL = "gpu-operator"
@@ -86,8 +86,8 @@ DROP_IN = re.compile(r"99-nvidia\.(toml|conf)")
 HAND_OVER = messages.HAND_OVER
 TITLE = "the GPU Operator's toolkit"
 KUBELET_QUESTIONS = (
-    cgroup_driver.process_question(),
-    *(queries.ask_for_file(path, content=False) for path in kubelet.PROGRAMS),
+    kubelet_facts.ask_for_kubelet_process(),
+    *(queries.ask_for_file(path, content=False) for path in kubelet_facts.PROGRAMS),
 )
 
 
@@ -149,7 +149,7 @@ class OperatorFacts:
     asked_units: Lookup[str, bool]
     active_seconds: Lookup[str, float | None]
     kept_pods: Lookup[str, Mapping[str, Any]]
-    kubelet: cgroup_driver.KubeletFacts
+    kubelet: kubelet_facts.KubeletFacts
     sandboxes: sandboxes.SandboxFacts
     earlier: earlier_runs.EarlierRuns
 
@@ -159,16 +159,17 @@ def read_operator_facts(policy: Policy, obs: Observation) -> OperatorFacts:
 
 
 def _read_operator_facts(policy: Policy, obs: Observation) -> OperatorFacts:
+    of_kubelet = kubelet_facts.read_kubelet_facts(obs)
     return OperatorFacts(
         obs.get_asked(),
         Lookup(obs.is_there),
         Fact(lambda: (*obs.processes(), *obs.list_unverified())),
-        Fact(lambda: kubelet.find_kubelet(policy, obs).expected),
+        Fact(lambda: kubelet.find_kubelet(policy, of_kubelet).expected),
         Lookup(obs.get_unit),
         Lookup(obs.was_unit_asked),
         Lookup(obs.get_active_seconds),
         Lookup(lambda root: obs.get_answer_or_error(_ask_for_pods_below(root))),
-        cgroup_driver.read_kubelet_facts(obs),
+        of_kubelet,
         sandboxes.read_sandbox_facts(obs),
         earlier_runs.read_earlier_runs(obs),
     )
@@ -233,7 +234,7 @@ def _get_kubelet_unit(facts: OperatorFacts) -> str:
     process, within = facts.kubelet.process.value, facts.kubelet.manager.value
     if process and process.get("unit"):
         return str(process["unit"])
-    return within[1] if within and not process else kubelet.UNIT
+    return within[1] if within and not process else kubelet_facts.UNIT
 
 
 def _get_kubelet_root(facts: OperatorFacts) -> str:
@@ -272,7 +273,7 @@ def _may_have_kubelet(policy: Policy, facts: OperatorFacts) -> bool:
     """
     return (
         facts.expects_kubelet.value
-        or bool(facts.units.get(kubelet.UNIT))
+        or bool(facts.units.get(kubelet_facts.UNIT))
         or facts.kubelet.kubernetes_title.value != ""
     )
 

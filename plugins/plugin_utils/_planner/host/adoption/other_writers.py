@@ -26,7 +26,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
     cdi_refresh,
     messages,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import kubelet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    kubelet_facts,
+)
 
 # The GPU Operator's validator writes it, with toolkit.enabled=false as well (cmd/nvidia-validator
 # in gpu-operator).
@@ -39,7 +41,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     return [
         *cdi_refresh.list_refresh_questions(policy),
         *cdi_generators.list_generator_questions(),
-        *kubelet.list_kubelet_questions(policy),
+        *kubelet_facts.list_kubelet_questions(policy),
         *marks,
     ]
 

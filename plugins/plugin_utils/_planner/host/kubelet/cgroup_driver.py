@@ -17,29 +17,21 @@ does not know the question leaves it to the flag, the drop-ins, the file.
 
 from __future__ import annotations
 
-import dataclasses as dc
 import posixpath
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, cast
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     host_paths,
-    queries,
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
-    Fact,
-    Lookup,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
     yaml_text,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
     ObservedFile,
     build_query_failure,
 )
@@ -47,33 +39,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
-    Manager,
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    kubelet_facts,
+    messages,
 )
 
 Driver = Literal["systemd", "cgroupfs", ""]
 
-VERSION = re.compile(r"v(\d{1,9}\.\d{1,9}\.\d{1,9})")
-# version 2, and version 1's hierarchy of systemd
-ROOTS = (
-    "/sys/fs/cgroup",
-    "/sys/fs/cgroup/systemd",
-)
-PODS: dict[Driver, tuple[str, ...]] = {
-    "systemd": (
-        "kubepods.slice/kubepods-pod*.slice",
-        "kubepods.slice/kubepods-*.slice/kubepods-*-pod*.slice",
-    ),
-    "cgroupfs": ("kubepods/pod*", "kubepods/*/pod*"),
-}
-
-KUBELET_VERSION = ["kubelet", "--version"]
-READ_FLAGS = {
-    "--config": "path", "--config-dir": "path", "--container-runtime-endpoint": "address", "--cgroup-driver": "name",
-    "--feature-gates": "features", "--root-dir": "path",
-}  # fmt: skip
 GATE = "KubeletCgroupDriverFromCRI"
 # pkg/features/kube_features.go: alpha in 1.28, on by default from 1.31, and always on from 1.34.
 GATE_SINCE, GATE_ON, GATE_LOCKED = (1, 28), (1, 31), (1, 34)
@@ -89,76 +61,7 @@ class InUse(NamedTuple):
 UNKNOWN = InUse("", "")
 
 
-def ask_for_kubelet_config() -> queries.Question:
-    return queries.ask_for_populated_groups(
-        "control groups of pods",
-        [f"{root}/{pods}" for root in ROOTS for found in PODS.values() for pods in found],
-    )
-
-
-def process_question() -> queries.Question:
-    return queries.ask_for_processes(["kubelet"], READ_FLAGS)
-
-
-def list_cgroup_questions() -> list[queries.Question]:
-    return [ask_for_kubelet_config(), process_question()]
-
-
-@dc.dataclass(frozen=True)
-class KubeletFacts:
-    """A host's facts about its kubelet.
-
-    process: the verified one that runs, None if none does. version: '' if its program reports none.
-    pod_groups: the control groups that pods have. files, folders: its configuration, by path and by
-    pattern. answers: what an engine answers that is asked for its cgroup driver, with the question.
-    manager: the manager in whose program a kubelet runs now, with its unit. kubernetes_title: the
-    title of a Kubernetes whose kubelet is a part of another program, '' for none. unverified: root's
-    processes of that name that break a rule.
-    """
-
-    process: Fact[Mapping[str, Any] | None]
-    version: Fact[str]
-    pod_groups: Fact[tuple[str, ...]]
-    files: Lookup[str, ObservedFile]
-    folders: Lookup[str, tuple[ObservedFile, ...]]
-    answers: Lookup[tuple[str, int], tuple[queries.Question, Mapping[str, Any]]]
-    manager: Fact[tuple[Manager, str] | None]
-    kubernetes_title: Fact[str]
-    unverified: Fact[tuple[Mapping[str, Any], ...]]
-
-    @property
-    def argv(self) -> list[str]:
-        return [str(word) for word in (self.process.value or {}).get("argv") or ()]
-
-
-def read_kubelet_facts(obs: Observation) -> KubeletFacts:
-    return obs.compute_once("kubelet", lambda: _read_kubelet_facts(obs))
-
-
-def _read_kubelet_facts(obs: Observation) -> KubeletFacts:
-    def ask_engine(asked: tuple[str, int]) -> tuple[queries.Question, Mapping[str, Any]]:
-        question = queries.ask_for_cri(asked[0], "RuntimeConfig")
-        return question, obs.get_socket_answer(question, asked[1])
-
-    return KubeletFacts(
-        Fact(lambda: _find_kubelet_process(obs)),
-        Fact(lambda: _read_kubelet_version(obs)),
-        Fact(
-            lambda: tuple(
-                str(entry["path"])
-                for entry in obs.get_answer(ask_for_kubelet_config()).get("files") or ()
-            )
-        ),
-        Lookup(lambda path: obs.get_file(path, file_places.KUBELET_CONFIG)),
-        Lookup(lambda pattern: obs.list_glob_files(pattern, file_places.KUBELET_CONFIG)),
-        Lookup(ask_engine),
-        Fact(lambda: known.find_kubelet_manager(obs)),
-        Fact(lambda: known.get_kubernetes_title(obs)),
-        Fact(lambda: processes.list_unverified_processes(obs, "kubelet")),
-    )
-
-
-def get_known_cgroup_driver(facts: KubeletFacts, instance: Instance) -> InUse:
+def get_known_cgroup_driver(facts: kubelet_facts.KubeletFacts, instance: Instance) -> InUse:
     """Return what is known about the cgroup driver of this host's kubelet.
 
     instance: the kubelet's engine.
@@ -174,7 +77,7 @@ def get_known_cgroup_driver(facts: KubeletFacts, instance: Instance) -> InUse:
 # ---------------------------------------------------------------- its pods
 
 
-def get_cgroup_driver_in_use(facts: KubeletFacts) -> InUse:
+def get_cgroup_driver_in_use(facts: kubelet_facts.KubeletFacts) -> InUse:
     """Return the driver by the pods' control groups.
 
     Raise PlanError if pods are in both places: no handler would be right for all of them.
@@ -195,21 +98,6 @@ def get_cgroup_driver_in_use(facts: KubeletFacts) -> InUse:
 
 
 # ---------------------------------------------------------------- its settings
-
-
-def _find_kubelet_process(obs: Observation) -> Mapping[str, Any] | None:
-    """Return the process of the kubelet that runs here, provided that it was verified; else None."""
-    return next((p for p in obs.processes() if processes.get_program_name(p) == "kubelet"), None)
-
-
-def _read_kubelet_version(obs: Observation) -> str:
-    """Return the kubelet's version; '' if its program does not report one.
-
-    Distributions have their kubelet outside PATH, or in another program. A kubelet without a
-    version counts as a current one.
-    """
-    found = VERSION.search(obs.try_command(KUBELET_VERSION, "kubelet").stdout)
-    return found.group(1) if found else ""
 
 
 def is_same_socket(endpoint: str, socket: str) -> bool:
@@ -233,7 +121,7 @@ def is_cri_dockerd(endpoint: str) -> bool:
     return posixpath.basename(endpoint.removeprefix("unix://")) == "cri-dockerd.sock"
 
 
-def _read_started_driver(facts: KubeletFacts, instance: Instance) -> InUse:
+def _read_started_driver(facts: kubelet_facts.KubeletFacts, instance: Instance) -> InUse:
     argv = facts.argv
     endpoint = processes.flag(argv, "--container-runtime-endpoint") or next(
         (it for _at, it in _list_settings(facts, argv, "containerRuntimeEndpoint")), ""
@@ -264,7 +152,7 @@ def _read_stated_driver(value: str, where: str) -> InUse:
     return InUse(cast(Driver, value), messages.DRIVER_IS_SET.fill(driver=value, where=where))
 
 
-def _asks(facts: KubeletFacts, argv: list[str], release: str) -> bool:
+def _asks(facts: kubelet_facts.KubeletFacts, argv: list[str], release: str) -> bool:
     """Tell whether the kubelet takes its driver from the engine."""
     parsed = versions.parse_engine_version(release)
     if parsed is None or parsed.series >= GATE_LOCKED:
@@ -275,7 +163,7 @@ def _asks(facts: KubeletFacts, argv: list[str], release: str) -> bool:
     return parsed.series >= GATE_ON if said is None else said
 
 
-def get_feature_gate(facts: KubeletFacts, argv: list[str], name: str) -> bool | None:
+def get_feature_gate(facts: kubelet_facts.KubeletFacts, argv: list[str], name: str) -> bool | None:
     """Return the value of a feature gate from the kubelet's flag, otherwise from its files; None if
     none of them sets it.
     """
@@ -293,7 +181,7 @@ def get_feature_gate(facts: KubeletFacts, argv: list[str], name: str) -> bool | 
     return said[0] is True if said else None
 
 
-def _get_answered_driver(facts: KubeletFacts, instance: Instance) -> Driver:
+def _get_answered_driver(facts: kubelet_facts.KubeletFacts, instance: Instance) -> Driver:
     """Return the driver that the engine reports; '' if the engine does not know the question.
 
     Raise an error if the engine does not answer.
@@ -304,7 +192,9 @@ def _get_answered_driver(facts: KubeletFacts, instance: Instance) -> Driver:
     return cast(Driver, said.get("driver") or "")
 
 
-def _list_settings(facts: KubeletFacts, argv: list[str], key: str) -> Iterator[tuple[str, Any]]:
+def _list_settings(
+    facts: kubelet_facts.KubeletFacts, argv: list[str], key: str
+) -> Iterator[tuple[str, Any]]:
     """Yield (path of the file, value) of a setting. The file that counts comes first."""
     for file in _list_files(facts, argv):
         value = _read_setting(file, key)
@@ -312,7 +202,7 @@ def _list_settings(facts: KubeletFacts, argv: list[str], key: str) -> Iterator[t
             yield file.path, value
 
 
-def _list_files(facts: KubeletFacts, argv: list[str]) -> Iterator[ObservedFile]:
+def _list_files(facts: kubelet_facts.KubeletFacts, argv: list[str]) -> Iterator[ObservedFile]:
     """Yield the kubelet's files. The file that counts comes first.
 
     The order is: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file itself.

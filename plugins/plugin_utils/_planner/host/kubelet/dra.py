@@ -44,6 +44,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whol
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     cgroup_driver,
+    kubelet_facts,
     messages,
 )
 
@@ -120,13 +121,13 @@ class DraFacts:
     """
 
     registered: Fact[tuple[Mapping[str, Any], ...]]
-    kubelet: cgroup_driver.KubeletFacts
+    kubelet: kubelet_facts.KubeletFacts
 
 
 def read_dra_facts(obs: Observation) -> DraFacts:
     return DraFacts(
         Fact(lambda: tuple(obs.get_answer(REGISTERED).get("files") or ())),
-        cgroup_driver.read_kubelet_facts(obs),
+        kubelet_facts.read_kubelet_facts(obs),
     )
 
 

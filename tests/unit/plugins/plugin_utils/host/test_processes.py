@@ -41,7 +41,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     detect as docker_detect,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import kubelet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    kubelet,
+    kubelet_facts,
+)
 
 from tests.unit.builders import obs
 
@@ -158,7 +161,7 @@ def test_other_users_processes_are_a_number_and_nothing_else(name: str) -> None:
     answers = {**alone.answers, "processes:of this test": more}
     crowded = dc.replace(alone, answers=type(alone.answers)(alone.answers.files, answers))  # type: ignore[attr-defined, call-arg]
     assert find(name, Policy(), crowded) == find(name, Policy(), alone)
-    assert kubelet.find_kubelet(Policy(), crowded) == Kubelet()
+    assert kubelet.find_kubelet(Policy(), kubelet_facts.read_kubelet_facts(crowded)) == Kubelet()
     assert f"80 {name}" in processes.advise_on_other_processes(crowded.count_others())[0]
     assert processes.advise_on_other_processes(alone.count_others()) == ()
 
@@ -211,9 +214,9 @@ def test_an_engine_that_the_options_describe_needs_no_process(name: str) -> None
 
 
 def test_a_kubelet_that_nothing_vouches_for_still_means_kubernetes_and_says_nothing_else() -> None:
-    assert kubelet.find_kubelet(Policy(), obs(processes=[process("kubelet")])) == Kubelet(
-        present=True
-    )
+    assert kubelet.find_kubelet(
+        Policy(), kubelet_facts.read_kubelet_facts(obs(processes=[process("kubelet")]))
+    ) == Kubelet(present=True)
 
 
 @pytest.mark.parametrize("name", ["containerd", "crio", "dockerd", "kubelet"])
@@ -221,7 +224,7 @@ def test_no_process_is_known_by_the_name_that_it_was_started_with(name: str) -> 
     called = {"pid": 7, "exe": "/usr/bin/sleep", "argv": [name, *EVIL], "unit": "cron.service"}
     given = obs(processes=[called])
     assert all(find(name, Policy(), given) == () for name in ENGINES)
-    assert kubelet.find_kubelet(Policy(), given) == Kubelet()
+    assert kubelet.find_kubelet(Policy(), kubelet_facts.read_kubelet_facts(given)) == Kubelet()
 
 
 # the parts of a refusal -> what a person reads

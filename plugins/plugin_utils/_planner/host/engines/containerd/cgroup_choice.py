@@ -41,6 +41,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     cgroup_driver,
+    kubelet_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet.cgroup_driver import (
     UNKNOWN,
@@ -52,7 +53,7 @@ ASKED_SINCE = (2, 0)  # RuntimeConfig is Unimplemented before
 
 def settle_cgroup_drivers(
     policy: Policy,
-    kubelet: cgroup_driver.KubeletFacts,
+    kubelet: kubelet_facts.KubeletFacts,
     instance: Instance,
     decision: Decision,
     cri: Mapping[str, Any],

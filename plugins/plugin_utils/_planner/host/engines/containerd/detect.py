@@ -80,7 +80,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     about_daemons,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
-    cgroup_driver,
+    kubelet_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import (
     docker,
@@ -136,7 +136,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     )
     return [
         *files,
-        *cgroup_driver.list_cgroup_questions(),
+        *kubelet_facts.list_cgroup_questions(),
         queries.ask_for_processes(
             known.list_containerd_executables(), daemons.READ_FLAGS, detected.ENVIRONMENT
         ),

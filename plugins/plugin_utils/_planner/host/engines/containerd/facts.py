@@ -52,7 +52,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     OwnProgram,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
-    cgroup_driver,
+    kubelet_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import (
     docker,
@@ -165,7 +165,7 @@ class ContainerdFacts:
     misplaced: Fact[bool]
     operator: gpu_operator.OperatorFacts
     programs: programs.ProgramFacts
-    kubelet: cgroup_driver.KubeletFacts
+    kubelet: kubelet_facts.KubeletFacts
     earlier: earlier_runs.EarlierRuns
 
 
@@ -184,7 +184,7 @@ def read_containerd_facts(policy: Policy, obs: Observation) -> ContainerdFacts:
         Fact(lambda: _is_misplaced(obs)),
         gpu_operator.read_operator_facts(policy, obs),
         programs.read_program_facts(obs),
-        cgroup_driver.read_kubelet_facts(obs),
+        kubelet_facts.read_kubelet_facts(obs),
         earlier_runs.read_earlier_runs(obs),
     )
 

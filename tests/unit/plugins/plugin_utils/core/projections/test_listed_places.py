@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     config as docker_config,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
-    cgroup_driver,
+    kubelet_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases,
@@ -180,7 +180,7 @@ FLAGS = {
     "crio": (crio_config.READ_FLAGS, ["/usr/bin/crio", "--listen=/run/x.sock"]),
     "dockerd": (docker_config.READ_FLAGS, ["/usr/bin/dockerd", "-H", "fd://", "--live-restore"]),
     "kubelet": (
-        cgroup_driver.READ_FLAGS,
+        kubelet_facts.READ_FLAGS,
         ["/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml"],
     ),
 }

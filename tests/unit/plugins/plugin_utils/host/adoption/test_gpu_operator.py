@@ -33,7 +33,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
     sandboxes,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
-    cgroup_driver,
+    kubelet_facts,
 )
 
 from tests.unit.builders import obs
@@ -92,7 +92,7 @@ def host(
     answers[queries.ask_for_processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}
     answers[sandboxes.ask_for_sandboxes(engine(handlers))["id"]] = said
     answers[f"paths:pods below {root}"] = {"files": kept}
-    answers[queries.ask_for_command(cgroup_driver.KUBELET_VERSION)["id"]] = {
+    answers[queries.ask_for_command(kubelet_facts.KUBELET_VERSION)["id"]] = {
         "rc": 0,
         "stdout": "Kubernetes v1.34.2\n",
         "stderr": "",

@@ -24,7 +24,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
     cdi_refresh,
     other_writers,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import kubelet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    kubelet,
+    kubelet_facts,
+)
 
 from tests.unit.builders import obs, sha
 from tests.unit.coded import get_codes, get_values
@@ -350,14 +353,14 @@ def test_absent_leaves_a_mask_alone_that_is_not_ours() -> None:
             "kubeadm's flags",
             ["kubelet"],
             {
-                kubelet.KUBEADM_FLAGS: 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/b.sock --x=1"\n'
+                kubelet_facts.KUBEADM_FLAGS: 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/b.sock --x=1"\n'
             },
             "unix:///run/b.sock",
         ),
         (
             "its configuration",
             ["kubelet"],
-            {kubelet.CONFIG: 'a: 1\ncontainerRuntimeEndpoint: "unix:///run/c.sock"\n'},
+            {kubelet_facts.CONFIG: 'a: 1\ncontainerRuntimeEndpoint: "unix:///run/c.sock"\n'},
             "unix:///run/c.sock",
         ),
         (
@@ -374,11 +377,13 @@ def test_kubelet(case: str, argv: list[str], files: dict[str, str], endpoint: st
     seen = obs(
         files=files, processes=[process], commands={"kubelet --version": "Kubernetes v1.34.2\n"}
     )
-    assert kubelet.find_kubelet(Policy(), seen) == Kubelet(True, "1.34.2", endpoint), case
+    assert kubelet.find_kubelet(Policy(), kubelet_facts.read_kubelet_facts(seen)) == Kubelet(
+        True, "1.34.2", endpoint
+    ), case
 
 
 def test_no_kubelet() -> None:
-    assert kubelet.find_kubelet(Policy(), obs()) == Kubelet()
+    assert kubelet.find_kubelet(Policy(), kubelet_facts.read_kubelet_facts(obs())) == Kubelet()
 
 
 @pytest.mark.parametrize(
@@ -406,5 +411,7 @@ def test_other_writers_are_named(mark: str, code: str) -> None:
 def test_a_kubelet_that_does_not_run_is_known_by_its_program(
     files: dict[str, str], installed: bool, root: str
 ) -> None:
-    found = kubelet.find_kubelet(Policy(root=root), obs(files=files, processes=[]))
+    found = kubelet.find_kubelet(
+        Policy(root=root), kubelet_facts.read_kubelet_facts(obs(files=files, processes=[]))
+    )
     assert (found.present, found.installed, found.expected) == (False, installed, installed)

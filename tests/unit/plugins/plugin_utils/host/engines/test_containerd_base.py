@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     cgroup_driver,
+    kubelet_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet.cgroup_driver import (
     InUse,
@@ -196,8 +197,8 @@ def test_where_there_is_doubt(table: dict[str, Any], doubt: str, unsaid: bool) -
 def test_pods_show_the_driver(groups: list[str], driver: str) -> None:
     assert (
         cgroup_driver.get_cgroup_driver_in_use(
-            cgroup_driver.read_kubelet_facts(
-                builders.obs(answers={cgroup_driver.ask_for_kubelet_config()["id"]: pods(groups)})
+            kubelet_facts.read_kubelet_facts(
+                builders.obs(answers={kubelet_facts.ask_for_pod_groups()["id"]: pods(groups)})
             )
         ).driver
         == driver
@@ -208,7 +209,7 @@ def pods(groups: list[str]) -> dict[str, Any]:
     """The answer to the question for pods' control groups, with the patterns applied as the node
     applies them.
     """
-    like = cgroup_driver.ask_for_kubelet_config()["patterns"]
+    like = kubelet_facts.ask_for_pod_groups()["patterns"]
     match = [
         g
         for g in groups
@@ -219,13 +220,13 @@ def pods(groups: list[str]) -> dict[str, Any]:
 
 def test_pods_in_both_places_are_refused() -> None:
     answers = {
-        cgroup_driver.ask_for_kubelet_config()["id"]: pods(
+        kubelet_facts.ask_for_pod_groups()["id"]: pods(
             ["/sys/fs/cgroup/kubepods/poda", "/sys/fs/cgroup/kubepods.slice/kubepods-podb.slice"]
         )
     }
     with pytest.raises(PlanError, match=r"\[kubernetes\.pods-of-both-cgroup-drivers\]"):
         cgroup_driver.get_cgroup_driver_in_use(
-            cgroup_driver.read_kubelet_facts(builders.obs(answers=answers))
+            kubelet_facts.read_kubelet_facts(builders.obs(answers=answers))
         )
 
 

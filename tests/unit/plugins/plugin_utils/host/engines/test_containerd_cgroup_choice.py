@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     cgroup_driver,
+    kubelet_facts,
 )
 
 from tests.unit import builders
@@ -119,9 +120,7 @@ def planned(
         commands={"kubelet --version": "Kubernetes v1.34.1"},
         cri={"RuntimeConfig:/run/containerd/containerd.sock": {"driver": answer}},
         answers={
-            cgroup_driver.ask_for_kubelet_config()["id"]: {
-                "files": [{"path": p} for p in PODS[pods]]
-            }
+            kubelet_facts.ask_for_pod_groups()["id"]: {"files": [{"path": p} for p in PODS[pods]]}
         },
     )
     return containerd_detect.plan_instance(
@@ -198,7 +197,7 @@ def test_a_default_without_options_gets_what_another_handler_makes_containerd_te
 
 
 def test_the_record_says_which_driver_and_why() -> None:
-    seen = builders.obs(files={ROOT: config(OLD, "runc", runc="")}, answers={cgroup_driver.ask_for_kubelet_config()["id"]: {"files": [
+    seen = builders.obs(files={ROOT: config(OLD, "runc", runc="")}, answers={kubelet_facts.ask_for_pod_groups()["id"]: {"files": [
         {"path": path} for path in PODS["systemd"]]}})  # fmt: skip
     (reason,) = containerd_detect.explain_decision(
         Policy(), containerd_detect.read_facts(Policy(), seen), instance(OLD), DECISION

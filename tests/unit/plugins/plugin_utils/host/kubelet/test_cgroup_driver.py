@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     cgroup_driver,
+    kubelet_facts,
 )
 
 from tests.unit import builders
@@ -62,7 +63,7 @@ def known(
         commands={"kubelet --version": f"Kubernetes v{version}" if version else ""},
         cri={f"RuntimeConfig:{SOCKET}": UNIMPLEMENTED if says is None else says},
     )
-    return cgroup_driver.get_known_cgroup_driver(cgroup_driver.read_kubelet_facts(seen), instance())
+    return cgroup_driver.get_known_cgroup_driver(kubelet_facts.read_kubelet_facts(seen), instance())
 
 
 CONFIG, DIR = f"--config={FILE}", f"--config-dir={FOLDER}"
@@ -123,12 +124,12 @@ def test_without_a_kubelet_nothing_is_known() -> None:
 def test_pods_count_more_than_settings() -> None:
     groups = {"files": [{"path": "/sys/fs/cgroup/kubepods.slice/kubepods-pod1.slice"}]}
     seen = builders.obs(
-        answers={cgroup_driver.ask_for_kubelet_config()["id"]: groups},
+        answers={kubelet_facts.ask_for_pod_groups()["id"]: groups},
         processes=[{"pid": 9, "exe": "/usr/bin/kubelet", "argv": []}],
     )
     assert (
         cgroup_driver.get_known_cgroup_driver(
-            cgroup_driver.read_kubelet_facts(seen), instance()
+            kubelet_facts.read_kubelet_facts(seen), instance()
         ).driver
         == "systemd"
     )
@@ -157,7 +158,7 @@ def test_what_cannot_be_known_is_an_error_and_never_unset(
         cri={f"RuntimeConfig:{SOCKET}": says or UNIMPLEMENTED},
     )
     with pytest.raises((PlanError, QueryFailed)) as caught:
-        cgroup_driver.get_known_cgroup_driver(cgroup_driver.read_kubelet_facts(seen), instance())
+        cgroup_driver.get_known_cgroup_driver(kubelet_facts.read_kubelet_facts(seen), instance())
     assert caught.value.code == code or not code  # '': the fault is not the kubelet's
 
 

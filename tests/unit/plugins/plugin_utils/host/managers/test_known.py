@@ -31,7 +31,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     daemons,
     detect,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import kubelet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    kubelet,
+    kubelet_facts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
     Manager,
@@ -289,7 +292,7 @@ def test_what_is_ours_is_taken_back_and_the_rest_stays() -> None:
 @pytest.mark.parametrize(("state", "there"), [("active", True), ("inactive", False)])
 def test_a_kubelet_inside_its_program_counts_as_one(state: str, there: bool) -> None:
     seen = host(units={"edgeware.service": {"ActiveState": state}})
-    assert kubelet.find_kubelet(Policy(), seen) == Kubelet(
+    assert kubelet.find_kubelet(Policy(), kubelet_facts.read_kubelet_facts(seen)) == Kubelet(
         present=there, endpoint=SOCKET if there else "", installed=not there
     )
 

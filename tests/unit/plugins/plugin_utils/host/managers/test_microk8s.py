@@ -34,7 +34,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     detect,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import kubelet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    kubelet,
+    kubelet_facts,
+)
 
 from tests.unit import bare_trees, builders
 
@@ -281,8 +284,12 @@ def test_a_restart_that_would_kill_containers_is_refused() -> None:
 
 
 def test_its_kubelet_is_a_unit_of_its_own_on_the_same_socket() -> None:
-    assert kubelet.find_kubelet(Policy(), host()).endpoint == SOCKET
-    assert not kubelet.find_kubelet(Policy(), host(state="inactive")).present
+    assert (
+        kubelet.find_kubelet(Policy(), kubelet_facts.read_kubelet_facts(host())).endpoint == SOCKET
+    )
+    assert not kubelet.find_kubelet(
+        Policy(), kubelet_facts.read_kubelet_facts(host(state="inactive"))
+    ).present
 
 
 def test_in_a_bare_tree_the_template_is_found_edited_and_given_back(tmp_path: pathlib.Path) -> None:
