@@ -104,8 +104,10 @@ def plan(
 ) -> build.Generated:
     """Plan one spec from an observation, which is the pure part."""
     driver = gpus.parse_driver(policy, seen)
-    found = discover.discover(
-        seen, policy, policy.cdi_features or catalogue.FEATURES, driver.version
+    found = discover.find_driver_files(
+        discover.read_driver_file_facts(policy, seen),
+        policy.cdi_features or catalogue.FEATURES,
+        driver.version,
     )
     how = profiles.MountPlan(
         profile,
@@ -120,7 +122,8 @@ def plan(
         return profiles.build_gpu_link_edits(drm, links, how)
 
     there, _words = sources.identify_hardware(
-        policy, seen, inventory.observe(policy, seen, driver.gpus), probe
+        sources.read_source_facts(policy, seen, probe),
+        inventory.observe(policy, seen, driver.gpus),
     )
     return build.generate(
         fabric_kinds.get_fabric_part(policy, there, layout),
@@ -150,8 +153,10 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
             "notes": list(done.notes),
             "seconds": round(time.monotonic() - began, 3),
         }
-    found = discover.discover(
-        seen, policy, catalogue.FEATURES, gpus.parse_driver(policy, seen).version
+    found = discover.find_driver_files(
+        discover.read_driver_file_facts(policy, seen),
+        catalogue.FEATURES,
+        gpus.parse_driver(policy, seen).version,
     )
     compared = {
         kind: compare(request["ctk"], mode, specs[kind])

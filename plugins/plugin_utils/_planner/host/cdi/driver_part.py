@@ -75,8 +75,10 @@ def read_driver_part(
     machine = str(obs.host.get("machine") or "x86_64")
     how = profiles.mount_plan(policy, programs, machine, host)
     links = driver_listing.map_dri_links(policy, obs)
-    found = discover.discover(
-        obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version
+    found = discover.find_driver_files(
+        discover.read_driver_file_facts(policy, obs),
+        policy.cdi_features or catalogue.FEATURES,
+        driver.version,
     )
     common = profiles.build_common_edits(found, how)
     return OfDriver(

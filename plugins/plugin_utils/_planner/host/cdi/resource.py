@@ -403,7 +403,7 @@ def make_specs(
         for one in made.specs.values()
     ):
         return made
-    full, words = facts.identify(known)
+    full, words = sources.identify_hardware(facts.sources, known)
     made = make_of(full, words)
     require_spec_nodes(policy, facts, made)
     return made

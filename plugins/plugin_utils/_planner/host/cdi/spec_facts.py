@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
@@ -42,16 +42,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 class SpecFacts:
     """The facts from which CDI specs are made, and those of the specs that are there.
 
-    hardware: as the everyday look shows it. identify: returns the same with all that NVML or
-    nvidia-smi knows, with sentences about it. of_driver: the driver's files. outer: the kind of container that
-    this host is. spec_host: what a spec is compared with. nodes: the driver's device nodes. missing:
-    whether a GPU is gone. runs_refresh: systemd knows nvidia-cdi-refresh.
+    hardware: as the everyday look shows it. sources: the devices as NVML and nvidia-smi list them.
+    of_driver: the driver's files. outer: the kind of container that this host is. spec_host: what a
+    spec is compared with. nodes: the driver's device nodes. missing: whether a GPU is gone.
+    runs_refresh: systemd knows nvidia-cdi-refresh.
     """
 
     contested: contested.ContestedFacts
     watch: staleness_guard.WatchFacts
     hardware: Fact[inventory.Hardware]
-    identify: Callable[[inventory.Hardware], tuple[inventory.Hardware, tuple[str, ...]]]
+    sources: sources.SourceFacts
     of_driver: Fact[driver_part.OfDriver]
     outer: Fact[str]
     spec_host: Fact[staleness.SpecHost]
@@ -77,7 +77,7 @@ def read_spec_facts(
         contested.read_contested_facts(obs),
         staleness_guard.read_watch_facts(obs),
         Fact(lambda: inventory.observe(policy, obs, driver.gpus)),
-        lambda known: sources.identify_hardware(policy, obs, known, probe_source),
+        sources.read_source_facts(policy, obs, probe_source),
         Fact(lambda: driver_part.read_driver_part(policy, obs, host, driver)),
         Fact(lambda: outer_host.get_outer_host_kind(policy, obs)),
         Fact(

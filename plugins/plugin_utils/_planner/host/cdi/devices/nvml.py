@@ -71,7 +71,7 @@ def get_nvml_library(policy: Policy, obs: Observation) -> str:
     if obs.was_asked(driver_listing.ask_for_driver_listing(policy)):
         seen = (
             m
-            for m in driver_listing.matches(policy, obs)
+            for m in driver_listing.list_matches(policy, obs)
             if m.name == NAME and m.type == "file" and m.usual
         )
         known = next(

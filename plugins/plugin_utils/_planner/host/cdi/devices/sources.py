@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
@@ -41,33 +42,53 @@ GPU_NODE = re.compile(r"/dev/nvidia\d{1,9}")
 TIMEOUT = "timeout"
 
 
-def identify_hardware(
-    policy: Policy, obs: Observation, seen: Hardware, probe_source: str
-) -> tuple[Hardware, tuple[str, ...]]:
+@dc.dataclass(frozen=True)
+class SourceFacts:
+    """The devices of a host as each source lists them. Reading a source that was not asked raises
+    NeedMore, and one that calls the driver sick raises PlanError.
+
+    timed_out: NVML did not answer in time.
+    """
+
+    nvml: Fact[inventory.SourceAnswer]
+    timed_out: Fact[bool]
+    nvidia_smi: Fact[inventory.SourceAnswer]
+
+
+def read_source_facts(policy: Policy, obs: Observation, probe_source: str) -> SourceFacts:
+    """Return the facts. probe_source: the program that asks NVML."""
+    return SourceFacts(
+        Fact(lambda: nvml.read_nvml_facts(policy, obs, probe_source)),
+        Fact(lambda: has_timed_out(obs, nvml.ask_nvml(policy, obs, probe_source))),
+        Fact(lambda: nvidia_smi.read_nvidia_smi_facts(policy, obs)),
+    )
+
+
+def has_timed_out(obs: Observation, question: queries.Question) -> bool:
+    answer = obs.get_answer_or_error(question)
+    return bool((answer.get("error") or {}).get("kind") == TIMEOUT)
+
+
+def identify_hardware(facts: SourceFacts, seen: Hardware) -> tuple[Hardware, tuple[str, ...]]:
     """Return the hardware with all that the first source that answers knows, and sentences about
     it.
 
     If no source answers, the hardware stays as it was seen, and a sentence reports that. Raise
     NeedMore to ask the next source.
     """
-    first = nvml.read_nvml_facts(policy, obs, probe_source)
+    first = facts.nvml.value
     if first.gpus is not None:
         return inventory.complete(seen, first), describe_unserved_gpus(seen, first)
-    if has_timed_out(obs, nvml.ask_nvml(policy, obs, probe_source)):
+    if facts.timed_out.value:
         # nvidia-smi would wait for the same GPU
         return seen, (messages.NAMED_FROM_PROC.fill(problem=first.trouble),)
-    second = nvidia_smi.read_nvidia_smi_facts(policy, obs)
+    second = facts.nvidia_smi.value
     if second.gpus is not None:
         return inventory.complete(seen, second), (
             messages.NAMED_BY_NVIDIA_SMI.fill(problem=first.trouble),
             *describe_unserved_gpus(seen, second),
         )
     return seen, (messages.NAMED_WITHOUT_BOTH.fill(problem=first.trouble, other=second.trouble),)
-
-
-def has_timed_out(obs: Observation, question: queries.Question) -> bool:
-    answer = obs.get_answer_or_error(question)
-    return bool((answer.get("error") or {}).get("kind") == TIMEOUT)
 
 
 def describe_unserved_gpus(seen: Hardware, facts: inventory.SourceAnswer) -> tuple[str, ...]:

@@ -109,43 +109,6 @@ def get_library_stem(name: str) -> str:
     return name.partition(".so")[0]
 
 
-def discover(
-    obs: Observation,
-    policy: Policy,
-    features: Iterable[str] = catalogue.FEATURES,
-    version: str = "",
-) -> DriverFiles:
-    """Find all files that belong to one version of the driver.
-
-    version: the one that is asked for (that of the kernel module); '' takes that of the libraries.
-    Raise NeedMore if only the loader's cache can name the folders.
-    """
-    if not driver_listing.list_driver_file_questions(policy):
-        return DriverFiles()
-    seen, wanted = driver_listing.matches(policy, obs), frozenset(features)
-    if not any(m.type == "file" and m.usual and get_library_stem(m.name) in CORE for m in seen):
-        seen = (*seen, *find_files_elsewhere(policy, obs))
-    folder = driver_listing.get_firmware_folder(policy, obs)
-    if folder:
-        more = obs.get_answer(driver_listing.ask_for_firmware(policy, folder)).get("files") or ()
-        seen = (*seen, *map(driver_listing.match, more))
-    place = DriverPlace(
-        policy.cdi_driver_root,
-        str(obs.host.get("machine") or ""),
-        str(obs.host.get("kernel") or ""),
-        policy.cdi_sockets,
-        folder,
-    )
-    return select_driver_files(
-        seen,
-        wanted,
-        version or get_driver_file_version(seen),
-        driver_listing.read_driver_listing(policy, obs),
-        _find_mps_folder(policy, obs, seen),
-        place,
-    )
-
-
 @dc.dataclass(frozen=True)
 class DriverPlace:
     """The other facts of a host and of the policy that count for what is found there."""
@@ -157,17 +120,71 @@ class DriverPlace:
     firmware: str  # the folder in which the kernel looks for firmware first, "" if none is set
 
 
+@dc.dataclass(frozen=True)
+class DriverFileFacts:
+    """All that a host has in the places of the driver's files.
+
+    listing: the entries of these places. manifest: the driver's own list. mps: the folder of MPS if
+    containers may get it.
+    """
+
+    listing: tuple[Match, ...]
+    manifest: tuple[manifest.ListedDriverFile, ...]
+    mps: Match | None
+    place: DriverPlace
+
+
+def read_driver_file_facts(policy: Policy, obs: Observation) -> DriverFileFacts | None:
+    """Return the facts; None if the policy's profile takes no file of the driver.
+
+    Raise NeedMore if only the loader's cache can name the folders.
+    """
+    if not driver_listing.list_driver_file_questions(policy):
+        return None
+    seen = driver_listing.list_matches(policy, obs)
+    if not any(m.type == "file" and m.usual and get_library_stem(m.name) in CORE for m in seen):
+        seen = (*seen, *find_files_elsewhere(policy, obs))
+    folder = driver_listing.get_firmware_folder(policy, obs)
+    if folder:
+        more = obs.get_answer(driver_listing.ask_for_firmware(policy, folder)).get("files") or ()
+        seen = (*seen, *map(driver_listing.build_match, more))
+    place = DriverPlace(
+        policy.cdi_driver_root,
+        str(obs.host.get("machine") or ""),
+        str(obs.host.get("kernel") or ""),
+        policy.cdi_sockets,
+        folder,
+    )
+    return DriverFileFacts(
+        seen,
+        driver_listing.read_driver_manifest(policy, obs),
+        _find_mps_folder(policy, obs, seen),
+        place,
+    )
+
+
+def find_driver_files(
+    facts: DriverFileFacts | None,
+    features: Iterable[str] = catalogue.FEATURES,
+    version: str = "",
+) -> DriverFiles:
+    """Find all files that belong to one version of the driver. facts: None to take no file.
+
+    version: the one that is asked for (that of the kernel module); '' takes that of the libraries.
+    """
+    if facts is None:
+        return DriverFiles()
+    wanted = version or get_driver_file_version(facts.listing)
+    return select_driver_files(facts, frozenset(features), wanted)
+
+
 # hosts with the same driver, distribution and kernel have the same files
 @functools.lru_cache(maxsize=64)
 def select_driver_files(
-    seen: tuple[Match, ...],
-    wanted: frozenset[str],
-    version: str,
-    inventory: tuple[manifest.ListedDriverFile, ...],
-    mps: Match | None,
-    place: DriverPlace,
+    facts: DriverFileFacts, wanted: frozenset[str], version: str
 ) -> DriverFiles:
     """Select what belongs to this version of the driver from all that is on a host."""
+    seen, place, mps = facts.listing, facts.place, facts.mps
     libraries = [m for m in seen if m.type == "file" and ".so" in m.name]
     folders = tuple(
         drop_repeated_items(
@@ -177,7 +194,7 @@ def select_driver_files(
         )
     )
     links = map_links_by_target(seen)
-    known = manifest.map_library_features(inventory)
+    known = manifest.map_library_features(facts.manifest)
     driver = [
         build_driver_library(real, links)
         for real in list_driver_libraries(libraries, folders, version)
@@ -212,11 +229,11 @@ def select_driver_files(
     )
     outside = [m.path for m in (*sockets, mps) if m and not place.sockets]
     filtered = [lib.path for lib in (*driver, *platforms) if not suits(lib.stem)]
-    unused = manifest.list_unmounted_files(inventory, wanted, names_of(found))
+    unused = manifest.list_unmounted_files(facts.manifest, wanted, names_of(found))
     lacking = drop_repeated_items(
         [
             *list_missing_driver_files(found, wanted),
-            *manifest.list_lacking_libraries(inventory, wanted, (m.name for m in seen)),
+            *manifest.list_lacking_libraries(facts.manifest, wanted, (m.name for m in seen)),
         ]
     )
     left_out = sorted({*outside, *filtered, *(name for name in unused if name not in lacking)})
@@ -276,7 +293,7 @@ def find_files_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
     more = queries.ask_for_paths(
         f"driver files in {':'.join(folders)}", patterns, policy.cdi_driver_root
     )
-    return tuple(driver_listing.match(f) for f in obs.get_answer(more).get("files") or ())
+    return tuple(driver_listing.build_match(f) for f in obs.get_answer(more).get("files") or ())
 
 
 def list_folders_elsewhere(cache: str, stems: Container[str] | None = None) -> list[str]:

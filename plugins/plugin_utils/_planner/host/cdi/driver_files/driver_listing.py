@@ -79,7 +79,7 @@ def list_driver_file_questions(policy: Policy) -> list[queries.Question]:
     return [
         ask_for_driver_listing(policy),
         ask_for_dri_links(policy),
-        own_list(policy),
+        ask_for_driver_manifest(policy),
         ask_for_firmware_folder(policy),
     ]
 
@@ -125,7 +125,7 @@ def list_firmware_patterns(folder: str) -> list[str]:
     return [f"{folder}/nvidia/*/{name}" for name in catalogue.FIRMWARE_NAMES]
 
 
-def own_list(policy: Policy) -> queries.Question:
+def ask_for_driver_manifest(policy: Policy) -> queries.Question:
     return queries.ask_for_file(
         roots.get_path_beneath_root(policy.cdi_driver_root, manifest.PATH),
         max=manifest.LARGEST,
@@ -133,11 +133,11 @@ def own_list(policy: Policy) -> queries.Question:
     )
 
 
-def read_driver_listing(policy: Policy, obs: Observation) -> tuple[manifest.ListedDriverFile, ...]:
+def read_driver_manifest(policy: Policy, obs: Observation) -> tuple[manifest.ListedDriverFile, ...]:
     """Return the driver's own list; () if it ships none or one in another form, since names and
     folders tell nearly as much.
     """
-    content = obs.get_text(own_list(policy)["path"])
+    content = obs.get_text(ask_for_driver_manifest(policy)["path"])
     try:
         return manifest.parse_driver_manifest(content) if content else ()
     except ValueError:
@@ -198,14 +198,16 @@ def list_xorg_patterns() -> list[str]:
     return [f"{folder}/{name}" for folder in (*inside, *outside) for name in names]
 
 
-def matches(policy: Policy, obs: Observation) -> tuple[Match, ...]:
+def list_matches(policy: Policy, obs: Observation) -> tuple[Match, ...]:
+    """List the entries of the listing."""
     return tuple(
-        match(f) for f in obs.get_answer(ask_for_driver_listing(policy)).get("files") or ()
+        build_match(f) for f in obs.get_answer(ask_for_driver_listing(policy)).get("files") or ()
     )
 
 
-def match(answer: Mapping[str, Any]) -> Match:
-    return _match(
+def build_match(answer: Mapping[str, Any]) -> Match:
+    """Build the entry of a file as a host answers it."""
+    return _get_match(
         answer["path"],
         answer.get("spot") or answer["path"],
         answer["real"] or "",
@@ -214,7 +216,9 @@ def match(answer: Mapping[str, Any]) -> Match:
     )
 
 
-_match = functools.lru_cache(maxsize=8192)(Match)  # the hosts of a fleet have mostly the same files
+_get_match = functools.lru_cache(maxsize=8192)(
+    Match
+)  # the hosts of a fleet have mostly the same files
 
 
 def is_32(path: str) -> bool:

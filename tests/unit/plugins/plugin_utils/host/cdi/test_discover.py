@@ -49,7 +49,9 @@ def found(
     **policy: Any,
 ) -> DriverFiles:
     seen = obs(files=there, host={"machine": machine, "kernel": "6.1.0", "epoch": 10.0})
-    return discover.discover(seen, Policy(**policy), features, version)
+    return discover.find_driver_files(
+        discover.read_driver_file_facts(Policy(**policy), seen), features, version
+    )
 
 
 def names(driver: DriverFiles) -> list[str]:

@@ -139,7 +139,9 @@ def elsewhere(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def test_a_driver_with_a_prefix_of_its_own_is_found() -> None:
     host, answers = elsewhere("/opt/nv/lib64")
-    found = discover.discover(obs(files=host, answers=answers), Policy())
+    found = discover.find_driver_files(
+        discover.read_driver_file_facts(Policy(), obs(files=host, answers=answers))
+    )
     assert (found.version, found.folders) == (V, ("/opt/nv/lib64",))
     assert next(lib for lib in found.libraries if lib.stem == "libcuda").soname == "libcuda.so.1"
 
@@ -154,14 +156,26 @@ def test_it_is_asked_for_only_where_the_usual_folders_have_no_driver() -> None:
         f"file:{manifest.PATH}": {"exists": False},
         driver_listing.ask_for_firmware_folder(Policy())["id"]: {"exists": False},
     }
-    assert discover.discover(Observation({}, usual), Policy()).version == V
+    assert (
+        discover.find_driver_files(
+            discover.read_driver_file_facts(Policy(), Observation({}, usual))
+        ).version
+        == V
+    )
     with pytest.raises(NeedMore) as need:
-        discover.discover(Observation({}, {listing: {"files": []}}), Policy())
+        discover.find_driver_files(
+            discover.read_driver_file_facts(Policy(), Observation({}, {listing: {"files": []}}))
+        )
     assert [q["path"] for q in need.value.questions] == [ld_cache.PATH]
 
 
 def test_a_cache_that_cannot_be_read_is_no_reason_to_fail() -> None:
-    assert discover.discover(obs(files={ld_cache.PATH: "rubbish"}), Policy()).libraries == ()
+    assert (
+        discover.find_driver_files(
+            discover.read_driver_file_facts(Policy(), obs(files={ld_cache.PATH: "rubbish"}))
+        ).libraries
+        == ()
+    )
 
 
 # What a forged cache names, and the folders that are asked for.
@@ -214,7 +228,9 @@ def test_a_driver_with_a_prefix_has_its_programs() -> None:
     smi = f"{home}/bin/nvidia-smi"
     listed = answers[f"paths:driver files in {home}/lib64"]["files"]
     listed.append({"path": smi, "real": smi, "type": "file", "mode": 0o755})
-    found = discover.discover(obs(files=host, answers=answers), Policy())
+    found = discover.find_driver_files(
+        discover.read_driver_file_facts(Policy(), obs(files=host, answers=answers))
+    )
     assert [file.container for file in found.binaries] == [smi]
     assert "nvidia-smi" not in found.missing
 

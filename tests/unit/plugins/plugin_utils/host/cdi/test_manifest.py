@@ -59,7 +59,9 @@ def found(
         manifest.PATH: text,
         **more,
     }
-    return discover.discover(obs(files=there), Policy(), features)
+    return discover.find_driver_files(
+        discover.read_driver_file_facts(Policy(), obs(files=there)), features
+    )
 
 
 def test_it_tells_what_a_new_library_is_for() -> None:

@@ -53,7 +53,8 @@ def seen(there: Observation, policy: Policy = POLICY) -> Hardware:
 
 
 def told(there: Observation, policy: Policy = POLICY) -> tuple[Hardware, tuple[str, ...]]:
-    return sources.identify_hardware(policy, there, seen(there, policy), "source")
+    facts = sources.read_source_facts(policy, there, "source")
+    return sources.identify_hardware(facts, seen(there, policy))
 
 
 def nvidia_smi(rows: str = "", listed: str = "", **said: Any) -> dict[str, Any]:
