@@ -38,7 +38,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     spec_facts,
     staleness,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+    gpus,
+)
 
 SPEC = arguments.derive_argument_spec("cdi_spec")
 
@@ -77,7 +80,7 @@ def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
         if shared
         else "collection"
     )
-    record, driver = resource.record_of_options(owner, cap), gpus.parse_driver(policy, obs)
+    record, driver = resource.record_of_options(owner, cap), driver_state.read_driver(policy, obs)
     facts = spec_facts.read_spec_facts(policy, obs, record, driver, transport.probe_source("nvml"))
     plan, made = resource.plan_specs_and_outcome(policy, facts, record, driver)
     watch = resource.plan_spec_watch(

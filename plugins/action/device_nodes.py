@@ -20,7 +20,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     originals,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+    gpus,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     device_nodes,
 )
@@ -48,7 +51,7 @@ def plan_device_node_module(policy: Policy, obs: Observation) -> base.Outcome:
         device_nodes.plan_device_nodes(
             policy,
             facts,
-            gpus.parse_driver(policy, obs),
+            driver_state.read_driver(policy, obs),
             transport.map_resident_sources()["device_nodes"],
         )
     )

@@ -49,7 +49,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     convert_spec_to_document,
     read_spec_of_document,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+    gpus,
+)
 
 from tests.gpu import look, spec_facts
 
@@ -103,7 +106,7 @@ def plan(
     hooks: HookProgram = HOOKS,
 ) -> build.Generated:
     """Plan one spec from an observation, which is the pure part."""
-    driver = gpus.parse_driver(policy, seen)
+    driver = driver_state.read_driver(policy, seen)
     found = discover.find_driver_files(
         discover.read_driver_file_facts(policy, seen),
         policy.cdi_features or catalogue.FEATURES,
@@ -156,7 +159,7 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
     found = discover.find_driver_files(
         discover.read_driver_file_facts(policy, seen),
         catalogue.FEATURES,
-        gpus.parse_driver(policy, seen).version,
+        driver_state.read_driver(policy, seen).version,
     )
     compared = {
         kind: compare(request["ctk"], mode, specs[kind])
@@ -164,7 +167,7 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
     }
     return {
         "specs": made,
-        "driver": gpus.parse_driver(policy, seen).version,
+        "driver": driver_state.read_driver(policy, seen).version,
         "files": {"missing": list(found.missing), "left_out": list(found.left_out)},
         "compared": compared,
         "ctk": ".".join(map(str, hooks.version)) if request["ctk"] else "",

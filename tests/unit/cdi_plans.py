@@ -26,7 +26,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     Spec,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
 )
@@ -62,9 +64,11 @@ def plan(there: Observation, record: HostDecision = RECORD, **policy: Any) -> Pl
     wanted = Policy(**policy)
     return plan_specs(
         wanted,
-        spec_facts.read_spec_facts(wanted, there, record, gpus.parse_driver(wanted, there), SOURCE),
+        spec_facts.read_spec_facts(
+            wanted, there, record, driver_state.read_driver(wanted, there), SOURCE
+        ),
         record,
-        gpus.parse_driver(wanted, there),
+        driver_state.read_driver(wanted, there),
     )
 
 

@@ -32,7 +32,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     resource,
     spec_facts,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
 )
@@ -107,7 +109,7 @@ def plan(
         )
         try:
             record = resource.record_of_options("collection", cap)
-            driver = gpus.parse_driver(wanted, seen)
+            driver = driver_state.read_driver(wanted, seen)
             facts = spec_facts.read_spec_facts(wanted, seen, record, driver, SOURCE)
             return cdi_plans.plan_specs(wanted, facts, record, driver)
         except NeedMore as need:

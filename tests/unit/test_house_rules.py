@@ -13,15 +13,6 @@ from pathlib import Path
 
 from tests.unit.plugin_sources import PLUGINS, list_sources, read_tree
 
-# What still takes the observation. Both lists may only shrink, which the two numbers below them
-# hold: lower a number with its list, and never raise it.
-PLANS_BY_OBSERVATION: dict[str, set[str]] = {}
-CLIMBS: dict[str, set[str]] = {
-    "driver/gpus.py": {"parse_driver"},
-}
-MOST_PLANS = 0
-MOST_CLIMBS = 1
-
 
 def name_host_file(path: Path) -> str:
     return str(path.relative_to(PLUGINS / "plugin_utils/_planner/host"))
@@ -48,7 +39,7 @@ def find_plans_by_observation(path: Path) -> list[str]:
 def test_plans_take_facts_and_no_observation() -> None:
     rooms = list_sources("plugin_utils", "_planner", "host")
     found = {name_host_file(path): set(find_plans_by_observation(path)) for path in rooms}
-    assert {path: plans for path, plans in found.items() if plans} == PLANS_BY_OBSERVATION
+    assert {path: plans for path, plans in found.items() if plans} == {}
 
 
 def find_climbs(path: Path, readers: set[str]) -> list[str]:
@@ -78,10 +69,22 @@ def test_rooms_do_not_have_one_another_read_the_observation() -> None:
         for path in rooms
         if path.stem != "seen_host"
     }
-    assert {path: climbs for path, climbs in found.items() if climbs} == CLIMBS
+    assert {path: climbs for path, climbs in found.items() if climbs} == {}
 
 
-def test_the_lists_of_readers_only_shrink() -> None:
-    """Their sizes are written down, so that a list that has shrunk does not grow again."""
-    assert sum(map(len, PLANS_BY_OBSERVATION.values())) == MOST_PLANS
-    assert sum(map(len, CLIMBS.values())) == MOST_CLIMBS
+def find_callables_in_facts(path: Path) -> list[str]:
+    """Give the fields of facts by which a plan could still ask the observation."""
+    return [
+        f"{node.name}.{ast.unparse(field.target)}"
+        for node in read_tree(path).body
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Facts")
+        for field in node.body
+        if isinstance(field, ast.AnnAssign) and "Callable" in ast.unparse(field.annotation)
+    ]
+
+
+def test_facts_are_values_and_not_functions() -> None:
+    """A fact that is read later is a Fact or a Lookup, which reads it once."""
+    rooms = list_sources("plugin_utils", "_planner", "host")
+    found = {name_host_file(path): find_callables_in_facts(path) for path in rooms}
+    assert {path: fields for path, fields in found.items() if fields} == {}

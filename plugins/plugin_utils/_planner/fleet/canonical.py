@@ -39,7 +39,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     Device,
     Edits,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+    gpus,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     device_nodes,
 )
@@ -214,7 +217,7 @@ Row = tuple[str, str, list[str]]
 
 def list_driver_rows(policy: Policy, obs: Observation) -> list[Row]:
     """Return the address and the UUID of each GPU that the driver reports."""
-    return [(gpu.bus_id, gpu.uuid, []) for gpu in gpus.parse_driver(policy, obs).gpus]
+    return [(gpu.bus_id, gpu.uuid, []) for gpu in driver_state.read_driver(policy, obs).gpus]
 
 
 def list_reported_gpus(policy: Policy, obs: Observation) -> Iterator[Row]:
@@ -227,7 +230,7 @@ def list_reported_gpus(policy: Policy, obs: Observation) -> Iterator[Row]:
         for gpu in nvidia_smi.read_nvidia_smi_facts(policy, obs).gpus or ():
             yield gpu.bus_id, gpu.uuid, [mig.uuid for mig in gpu.devices]
     with contextlib.suppress(PlanError, NeedMore):
-        for one in modes.read_gpu_modes(obs, (), slices=False):
+        for one in modes.read_mode_facts(obs).gpus.value:
             yield one.bus, one.uuid, []
 
 

@@ -58,7 +58,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     spec_facts,
     staleness,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+    gpus,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     detect as containerd_detect,
 )
@@ -220,7 +223,7 @@ def decide_seen_host(policy: Policy, obs: Observation, engines: Mapping[str, Any
     instances = gpu_operator.leave_alone(
         policy, gpu_operator.read_operator_facts(policy, obs), instances
     )
-    driver = gpus.parse_driver(policy, obs)
+    driver = driver_state.read_driver(policy, obs)
     readers = consumers.list_other_consumers(policy, consumers.read_consumer_facts(obs), instances)
     cap, _reason = decide.find_version_cap(instances, readers)
     specs = placement.choose_spec_directory(

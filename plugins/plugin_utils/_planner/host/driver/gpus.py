@@ -12,7 +12,6 @@ import dataclasses as dc
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
@@ -20,7 +19,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     Message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
-    Driver,
     Policy,
     SeenGpu,
 )
@@ -120,7 +118,7 @@ def get_gpu_paths(policy: Policy) -> GpuPaths:
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
-    """List all that parse_driver() and the CDI generator read, in one look."""
+    """List all that the driver's facts and the CDI generator read, in one look."""
     p = get_gpu_paths(policy)
     return [
         queries.ask_for_file(p.proc_version, keep=WHOLE),
@@ -167,161 +165,6 @@ def list_dev_globs(dev_root: str) -> tuple[str, ...]:
 
 def list_library_globs(driver_root: str) -> tuple[str, ...]:
     return tuple(get_driver_root_path(driver_root, pattern) for pattern in LIBRARY_GLOBS)
-
-
-def parse_driver(policy: Policy, obs: Observation) -> Driver:
-    """Judge the state of the driver, with the reason and the remedy."""
-    inside = outer_host.get_outer_host_kind(policy, obs)
-    # A container's kernel modules are never loaded.
-    disk = mismatch.NO_MODULES if inside else mismatch.read_disk_modules(obs)
-    return outer_host.add_outer_host_remedy(judge_driver(policy, obs, disk), inside)
-
-
-def judge_driver(policy: Policy, obs: Observation, disk: mismatch.Modules) -> Driver:
-    p = get_gpu_paths(policy)
-    pci = list_pci_gpus(obs, p)
-    held = map_gpus_held_by_others(obs, p)
-    usable = [bus for bus in pci if bus not in held]
-    if not is_module_loaded(obs, p):
-        return judge_driver_without_module(obs, p, pci, usable, held, disk)
-    version, where = read_module_version(obs, p)
-    if not version:
-        return Driver("broken", "", (), messages.NO_VERSION.fill(path=where))
-    gpus, complaint = read_gpus(obs, p)
-    parts = count_mig_devices(policy, obs)
-    gpus = tuple(dc.replace(g, migs=parts.get(g.minor, 0)) for g in gpus)
-    elsewhere = describe_loaded_platform(
-        policy, obs, p, version, [*usable, *gpus], [g.model for g in gpus]
-    )
-    if elsewhere:
-        return elsewhere
-    if complaint:
-        return Driver("broken", version, gpus, complaint)
-    user = map_library_versions(obs, policy.cdi_driver_root)
-    finding = mismatch.compare(version, where, user, disk)
-    if finding.broken:
-        return Driver("broken", version, gpus, finding.message)
-    notes = [finding.message] if finding.message else []
-    excluded = list_excluded_gpus(obs, p)
-    told = {*excluded, *(g.bus_id for g in gpus)}
-    lost = [bus for bus in usable if bus not in told]
-    notes += [messages.GPUS_LOST.fill(gpus=", ".join(lost))] if gpus and lost else []
-    withheld = describe_withheld_gpus(pci, held, excluded)
-    notes += withheld if gpus else []
-    return dc.replace(
-        judge_loaded_driver(version, where, gpus, user, withheld, lost), notes=tuple(notes)
-    )
-
-
-def describe_withheld_gpus(
-    pci: list[str], held: dict[str, str], excluded: set[str]
-) -> list[Message]:
-    """Describe the GPUs that a person has taken away from containers, a message for each way."""
-    found = [
-        messages.GPUS_HELD.fill(
-            gpus=", ".join(bus for bus in pci if held.get(bus) == name),
-            holder=name_gpu_holder(name),
-        )
-        for name in sorted({held[bus] for bus in pci if bus in held})
-    ]
-    kept = [bus for bus in pci if bus in excluded and bus not in held]
-    return found + ([messages.GPUS_EXCLUDED.fill(gpus=", ".join(kept))] if kept else [])
-
-
-def describe_loaded_platform(
-    policy: Policy, obs: Observation, p: GpuPaths, version: str, there: list[Any], models: list[str]
-) -> Driver | None:
-    """Describe a platform that has the module loaded and whose GPUs get no spec. there: the GPUs of
-    PCI and of the driver.
-    """
-    if not there:
-        found = platforms.describe_platform_without_pci(obs, p.tegra_family)
-        return dc.replace(found, version=version) if found else None
-    names = list(map_device_files(obs, get_dev_root(policy)))
-    on_chip = platforms.describe_chip_by_model(version, models)
-    return on_chip or platforms.describe_vgpu_manager(
-        obs, version, names, map_device_majors(policy, obs), policy.cdi_driver_root
-    )
-
-
-def judge_driver_without_module(
-    obs: Observation,
-    p: GpuPaths,
-    pci: list[str],
-    usable: list[str],
-    held: dict[str, str],
-    disk: mismatch.Modules,
-) -> Driver:
-    platform = None if usable else platforms.describe_platform_without_pci(obs, p.tegra_family)
-    if platform:
-        return platform
-    if not pci:
-        return Driver("none", "", (), messages.NO_GPU.fill(path=p.pci_vendor.rsplit("/", 2)[0]))
-    if all(is_kept_for_machines(held.get(bus, "")) for bus in pci):
-        return Driver(
-            "none",
-            "",
-            (),
-            messages.GPU_HELD.fill(bus=pci[0], holder=name_gpu_holder(held[pci[0]])),
-            platform="vfio",
-        )
-    return describe_unloaded_driver(usable or pci, held, disk)
-
-
-def describe_unloaded_driver(
-    buses: list[str], held: dict[str, str], disk: mismatch.Modules
-) -> Driver:
-    bus = buses[0]
-    if bus in held:
-        return Driver(
-            "not-loaded",
-            "",
-            (),
-            messages.NOT_LOADED_GPU_HELD.fill(bus=bus, holder=name_gpu_holder(held[bus])),
-        )
-    if mismatch.is_running_module_missing(disk):
-        evidence = messages.NOT_LOADED_NO_MODULE.fill(
-            bus=bus, kernel=disk.kernel, kernels=", ".join(sorted(disk.kernels))
-        )
-        return Driver("not-loaded", "", (), evidence)
-    return Driver("not-loaded", "", (), messages.GPU_WITHOUT_MODULE.fill(bus=bus))
-
-
-def judge_loaded_driver(
-    version: str,
-    where: str,
-    gpus: tuple[SeenGpu, ...],
-    user: dict[str, str],
-    withheld: list[Message],
-    lost: list[str],
-) -> Driver:
-    """Judge whether the driver serves the GPUs. The module is loaded, its files are whole, and the
-    libraries have its version.
-
-    withheld: a message for each way in which a person keeps GPUs from containers. lost: the GPUs
-    that this driver should serve and does not.
-    """
-    if not gpus and lost:
-        return Driver(
-            "broken", version, (), messages.DRIVES_NO_GPU.fill(version=version, bus=lost[0])
-        )
-    if not gpus and withheld:
-        held = withheld[0]
-        return Driver(
-            "none", version, (), messages.LOADED_GPU_HELD.fill(version=version, held=held)
-        )
-    if not gpus:
-        return Driver("none", version, (), messages.LOADED_WITHOUT_GPU.fill(version=version))
-    row = messages.SERVES if user else messages.SERVES_WITHOUT_LIBRARIES
-    served = row.fill(
-        version=version, path=where, gpus=f"{len(gpus)} GPU{'s' if len(gpus) > 1 else ''}"
-    )
-    return Driver(
-        "ok",
-        version,
-        gpus,
-        messages.SERVES_SOME.fill(served=served, lost=", ".join(lost)) if lost else served,
-    )
 
 
 def list_pci_gpus(obs: Observation, p: GpuPaths) -> list[str]:
@@ -397,19 +240,6 @@ def list_usable_gpus(obs: Observation, p: GpuPaths) -> list[str]:
     """Return the bus ids of the NVIDIA GPUs that no other kernel driver has."""
     held = map_gpus_held_by_others(obs, p)
     return [bus for bus in list_pci_gpus(obs, p) if bus not in held]
-
-
-def is_kept_for_machines(name: str) -> bool:
-    """Tell whether a kernel driver keeps devices for virtual machines. Variants are called
-    nvgrace_gpu_vfio_pci, for example.
-    """
-    return "vfio" in name or name == "pci-stub"
-
-
-def name_gpu_holder(name: str) -> Message:
-    return (messages.PASSED_THROUGH if is_kept_for_machines(name) else messages.BOUND).fill(
-        driver=name
-    )
 
 
 def is_module_loaded(obs: Observation, p: GpuPaths) -> bool:

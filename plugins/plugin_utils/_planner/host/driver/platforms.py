@@ -55,16 +55,20 @@ def list_platform_questions(tegra_family: str) -> list[queries.Question]:
     ]
 
 
-def describe_platform_without_pci(obs: Observation, tegra_family: str) -> Driver | None:
-    """Describe a platform whose GPU is not a PCI device. None if nothing shows one.
+def find_platform_without_pci(obs: Observation, tegra_family: str) -> Name | None:
+    """Return the platform whose GPU is not a PCI device. None if nothing shows one.
 
     A Jetson of JetPack 6 and newer has the module nvidia loaded, which then lists no GPU below
     /proc.
     """
-    name: Name | None = (
-        "wsl" if _is_there(obs, WSL_NODE) else "tegra" if _is_tegra(obs, tegra_family) else None
-    )
-    return Driver("none", "", (), ROWS[name].fill(), platform=name) if name else None
+    if _is_there(obs, WSL_NODE):
+        return "wsl"
+    return "tegra" if _is_tegra(obs, tegra_family) else None
+
+
+def describe_platform(name: Name) -> Driver:
+    """Describe the driver of such a platform."""
+    return Driver("none", "", (), ROWS[name].fill(), platform=name)
 
 
 def describe_chip_by_model(version: str, models: Iterable[str]) -> Driver | None:
@@ -73,30 +77,27 @@ def describe_chip_by_model(version: str, models: Iterable[str]) -> Driver | None
     return Driver("none", version, (), messages.TEGRA.fill(), platform="tegra") if on_chip else None
 
 
-def describe_vgpu_manager(
-    obs: Observation, version: str, nodes: Iterable[str], devices: Iterable[str], driver_root: str
-) -> Driver | None:
-    """Describe a host whose driver serves virtual machines alone: it has what the vGPU manager
-    registers, and no libcuda.
+def find_vgpu_mark(
+    obs: Observation, nodes: Iterable[str], devices: Iterable[str], driver_root: str
+) -> str:
+    """Return what shows that the driver serves virtual machines alone, '' if nothing does: it has
+    what the vGPU manager registers, and no libcuda.
 
-    Where libcuda is installed as well, containers use the GPUs beside the manager, and the driver
+    If libcuda is installed as well, containers use the GPUs beside the manager, and the driver
     counts as any other.
     """
     marks = [
         *filter(VGPU_NODE.fullmatch, nodes),
         *(f"{name} in /proc/devices" for name in devices if name == VGPU_DEVICE),
     ]
-    if not marks or obs.get_answer(queries.ask_for_paths(NAME, list(CUDA), driver_root)).get(
-        "files"
-    ):
-        return None
-    return Driver(
-        "none",
-        version,
-        (),
-        messages.VGPU_MANAGER.fill(version=version, mark=marks[0]),
-        platform="vgpu",
-    )
+    libcuda = queries.ask_for_paths(NAME, list(CUDA), driver_root)
+    return "" if not marks or obs.get_answer(libcuda).get("files") else marks[0]
+
+
+def describe_vgpu_manager(version: str, mark: str) -> Driver:
+    """Describe a driver that serves virtual machines alone. mark: what shows that."""
+    evidence = messages.VGPU_MANAGER.fill(version=version, mark=mark)
+    return Driver("none", version, (), evidence, platform="vgpu")
 
 
 def _is_there(obs: Observation, path: str) -> bool:

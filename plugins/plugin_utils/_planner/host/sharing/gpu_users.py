@@ -65,7 +65,7 @@ def report_gpu_users(
     if not list_gpu_user_questions(policy) or driver.state != "ok":
         return []
     try:
-        gpus = facts.modes(driver.gpus, False)
+        gpus = modes.get_gpu_modes(facts.modes, driver.gpus, slices=False)
         entries = wanted.parse_sharing(policy.sharing or {})
     except PlanError:  # which is the result's `problem`
         return []

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
+from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import SeenGpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
@@ -74,14 +76,58 @@ class Modes:
         return gpu_names.name_shared_gpu(self.uuid, self.bus)
 
 
-def read_gpu_modes(
-    obs: Observation, gpus: tuple[SeenGpu, ...], *, slices: bool
-) -> tuple[Modes, ...]:
-    """Return every GPU that serves. Raise PlanError if modes are not known: what is not known is
-    not changed.
+@dc.dataclass(frozen=True)
+class ModeFacts:
+    """A host's facts about the modes of its GPUs. Reading one raises NeedMore if nvidia-smi was not
+    asked, and PlanError if its answer is not understood: what is not known is not changed.
 
-    slices: time slices count as well.
+    gpus: every GPU that serves. intervals: the time slice of each, by its index. served, slices_served:
+    whether nvidia-smi has answered the question for modes, and the one for time slices.
     """
+
+    gpus: Fact[tuple[Modes, ...]]
+    intervals: Fact[Mapping[int, Interval]]
+    served: Fact[bool]
+    slices_served: Fact[bool]
+
+
+def read_mode_facts(obs: Observation) -> ModeFacts:
+    def read_whether_served(question: queries.Question) -> bool:
+        answer = obs.get_answer_or_error(question)
+        return not answer.get("error") and answer.get("rc") in GOOD
+
+    return ModeFacts(
+        Fact(lambda: _read_gpus(obs)),
+        Fact(lambda: _read_intervals(obs)),
+        Fact(lambda: read_whether_served(MODES)),
+        Fact(lambda: read_whether_served(TIME_SLICES)),
+    )
+
+
+def get_gpu_modes(
+    facts: ModeFacts, gpus: tuple[SeenGpu, ...], *, slices: bool
+) -> tuple[Modes, ...]:
+    """Return every GPU that serves, with what the everyday look knows of it. Raise PlanError if
+    modes are not known.
+
+    gpus: of the everyday look. slices: time slices count as well.
+    """
+    found = facts.gpus.value
+    by_index = facts.intervals.value if slices else {}
+    models = {gpu.bus_id: gpu.model for gpu in gpus}
+    shared = {gpu.bus_id for gpu in gpus if gpu.migs}
+    return tuple(
+        dc.replace(
+            gpu,
+            mig=gpu.mig or gpu.bus in shared,
+            model=models.get(gpu.bus, ""),
+            interval=by_index.get(gpu.index, ""),
+        )
+        for gpu in found
+    )
+
+
+def _read_gpus(obs: Observation) -> tuple[Modes, ...]:
     said = obs.get_command(QUERY)
     require_smi_answer(said, QUERY)
     rows = [
@@ -96,18 +142,16 @@ def read_gpu_modes(
         raise PlanError(messages.ODD_MODES.fill(line=repr(broken[0]), command=" ".join(QUERY)))
     if not rows:
         raise PlanError(messages.NO_MODES.fill(command=" ".join(QUERY)))
-    by_index = read_intervals(obs) if slices else {}
-    models = {gpu.bus_id: gpu.model for gpu in gpus}
-    found = []
-    for row in (match for _line, match in rows if match):
-        bus, index = wanted.format_bus_id(row.group(3)), int(row.group(1))
-        mig = row.group(5).lower() == "enabled" or any(
-            gpu.migs for gpu in gpus if gpu.bus_id == bus
+    return tuple(
+        Modes(
+            index=int(row.group(1)),
+            uuid=row.group(2),
+            bus=wanted.format_bus_id(row.group(3)),
+            compute_mode=parse_compute_mode(row.group(4)),
+            mig=row.group(5).lower() == "enabled",
         )
-        found.append(
-            Modes(index, row.group(2), bus, parse_compute_mode(row.group(4)), mig, models.get(bus, ""), by_index.get(index, ""))
-        )  # fmt: skip
-    return tuple(found)
+        for row in (match for _line, match in rows if match)
+    )
 
 
 def require_smi_answer(said: ObservedCommand, argv: list[str]) -> None:
@@ -122,7 +166,7 @@ def parse_compute_mode(text: str) -> str:
     return text.strip().upper().replace(" ", "_")
 
 
-def read_intervals(obs: Observation) -> dict[int, Interval]:
+def _read_intervals(obs: Observation) -> dict[int, Interval]:
     said = obs.get_command(SLICES)
     require_smi_answer(said, SLICES)
     found = (re.search(SLICE, line) for line in said.stdout.splitlines())

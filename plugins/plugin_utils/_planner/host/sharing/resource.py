@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
@@ -40,7 +40,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
     Restart,
-    SeenGpu,
     merge_plans,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
@@ -56,9 +55,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     owned_file,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
-    gpus as driver_gpus,
+    driver_state,
+    missing,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import missing
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
     add_cause,
 )
@@ -147,14 +146,12 @@ def list_sharing_files() -> list[queries.Question]:
 class SharingFacts:
     """A host's facts about modes of GPUs, and about files that set them.
 
-    slurm: the texts of its files. answers: the answer to a question, or the error. modes: returns
-    the modes of these GPUs, with their time slices if the second argument is true. holders: who has
+    slurm: the texts of its files. modes: as nvidia-smi reports them. holders: who has
     GPUs open, or the error. known_minors: UUID -> number of the device node, without using a GPU.
     """
 
     slurm: Lookup[str, str]
-    answers: Callable[[queries.Question], Mapping[str, Any]]
-    modes: Callable[[tuple[SeenGpu, ...], bool], tuple[Modes, ...]]
+    modes: modes.ModeFacts
     holders: Fact[Mapping[str, Any]]
     known_minors: Fact[Mapping[str, int]]
     files: Lookup[str, ObservedFile]
@@ -170,10 +167,9 @@ def read_sharing_facts(policy: Policy, obs: Observation) -> SharingFacts:
     keeps = {RULES: OWN_UNIT, SETTINGS: WHOLE}
     return SharingFacts(
         owners.read_slurm_texts(obs),
-        obs.get_answer_or_error,
-        lambda gpus, slices: modes.read_gpu_modes(obs, gpus, slices=slices),
+        modes.read_mode_facts(obs),
         Fact(lambda: obs.get_answer_or_error(gpu_holders.HOLDERS)),
-        Fact(lambda: map_known_minors(policy, obs)),
+        Fact(lambda: map_known_minors(driver_state.read_driver(policy, obs))),
         Lookup(lambda path: obs.get_file(path, keeps.get(path))),
         missing.read_missing_gpu_facts(policy, obs),
         mps.read_mps_facts(obs),
@@ -209,7 +205,7 @@ def plan_sharing(
     slices = any(entry.interval for entry in entries) or any(what == SLICE for _gpu, what in kept)
     if slices:
         facts.mps.asked.require([modes.TIME_SLICES])
-    gpus = facts.modes(driver.gpus, slices)
+    gpus = modes.get_gpu_modes(facts.modes, driver.gpus, slices=slices)
     resolved, advice = modes.resolve_mode_entries(entries, gpus)
     settings = [
         setting
@@ -266,9 +262,9 @@ def map_gpu_minors(gpus: Iterable[Modes], driver: Driver) -> dict[str, int]:
     return {gpu.uuid: minors[gpu.bus] for gpu in gpus if gpu.bus in minors}
 
 
-def map_known_minors(policy: Policy, obs: Observation) -> dict[str, int]:
+def map_known_minors(driver: Driver) -> dict[str, int]:
     """Return UUID -> number of the device node, without using a GPU."""
-    return {gpu.uuid: gpu.minor for gpu in driver_gpus.parse_driver(policy, obs).gpus if gpu.uuid}
+    return {gpu.uuid: gpu.minor for gpu in driver.gpus if gpu.uuid}
 
 
 def name_sharing_unit() -> str:
@@ -569,20 +565,15 @@ def plan_absent(
         return merge_plans([back, Plan(advice=(messages.RECORD_LOST_ABSENT.fill(path=SETTINGS),))])
     if not kept:
         return back
-    asked = [
-        modes.MODES,
-        *([modes.TIME_SLICES] if any(what == SLICE for _gpu, what in kept) else []),
-    ]
+    slices = any(what == SLICE for _gpu, what in kept)
+    asked = [modes.MODES, *([modes.TIME_SLICES] if slices else [])]
     if not all(facts.mps.asked.has(q) for q in asked):
         raise NeedMore(asked)
     # A driver that does not answer has forgotten them. One whose answer is not understood may still
-    # have them, and only our file knows the modes from before: that is a refusal
-    # (modes.read_gpu_modes).
-    if any(
-        facts.answers(q).get("error") or facts.answers(q).get("rc") not in modes.GOOD for q in asked
-    ):
+    # have them, and only our file knows the modes from before: that is a refusal (ModeFacts).
+    if not facts.modes.served.value or (slices and not facts.modes.slices_served.value):
         return merge_plans([back, Plan(advice=(messages.DRIVER_SILENT.fill(),))])
-    gpus = facts.modes((), len(asked) > 1)
+    gpus = modes.get_gpu_modes(facts.modes, (), slices=slices)
     return merge_plans(
         [
             back,

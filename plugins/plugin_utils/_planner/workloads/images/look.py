@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     earlier_runs,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
     gpus,
     platforms,
 )
@@ -61,7 +62,7 @@ def read_image_host(
     policy: Policy, obs: Observation, targets: cpu.Targets
 ) -> tuple[facts.ImageHost, str]:
     """Return the host, and the reason if its driver serves no image, else ''."""
-    found = gpus.parse_driver(policy, obs)
+    found = driver_state.read_driver(policy, obs)
     machine = obs.get_answer_or_error(MACHINE).get("value") or {}
     serves = found.state == "ok"
     release = dotted.parse_dotted(found.version) if serves else None
@@ -84,7 +85,7 @@ def has_no_gpu(policy: Policy, obs: Observation) -> bool:
     """Tell whether it is certain that the host has no GPU. Then an image for a GPU is not missing
     there.
     """
-    found = gpus.parse_driver(policy, obs)
+    found = driver_state.read_driver(policy, obs)
     return found.state == "none" and found.platform not in platforms.OWN_MODES
 
 

@@ -361,7 +361,7 @@ def _is_handler_in_use(
         return False
     if force.default == name:
         return True
-    answer = facts.pods(instance, (name,))
+    answer = crio_facts.get_pods_answer(facts, instance, (name,))
     return "error" in answer or bool(answer.get("pods"))
 
 

@@ -467,7 +467,7 @@ def warn_of_hanging_pods(
     """
     if not handlers or not instance.running:
         return ()
-    answer = facts.pods(instance, handlers)
+    answer = crio_facts.get_pods_answer(facts, instance, handlers)
     names = ", ".join(answer.get("pods") or ())
     if not names and "error" not in answer:
         return ()

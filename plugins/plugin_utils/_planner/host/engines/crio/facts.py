@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -71,6 +71,14 @@ class CrioFiles:
     by_path: Lookup[str, ObservedFile]
 
 
+class PodsOf(NamedTuple):
+    """The pods that a daemon has started with some handlers: its socket, its process."""
+
+    socket: str
+    pid: int
+    handlers: tuple[str, ...]
+
+
 @dc.dataclass(frozen=True)
 class CrioFacts:
     """A host's facts about CRI-O.
@@ -82,7 +90,7 @@ class CrioFacts:
     CRI by the method, or the error. banner: what a program prints of its version, by the program's
     path. settings: those that the daemon runs with, by its program and release. programs_there:
     whether a handler's program is there, by its path. pods: the answer about the pods that an
-    instance has started with some handlers, or the error. units: the properties of a unit by its
+    instance has started with some handlers, or the error (get_pods_answer). units: the properties of a unit by its
     name. image_manager: the system whose image has the configuration, None if none does.
     """
 
@@ -97,7 +105,7 @@ class CrioFacts:
     banner: Lookup[str, str]
     settings: Lookup[tuple[str, Release], config.Effective]
     programs_there: Lookup[str, bool]
-    pods: Callable[[Instance, Sequence[str]], Mapping[str, Any]]
+    pods: Lookup[PodsOf, Mapping[str, Any]]
     units: Lookup[str, Mapping[str, str]]
     image_manager: Fact[Manager | None]
     programs: programs.ProgramFacts
@@ -119,10 +127,10 @@ def read_crio_facts(policy: Policy, obs: Observation) -> CrioFacts:
         question = queries.ask_for_cri(where.value.socket, method)
         return obs.get_socket_answer(question, config.get_crio_pid(obs))
 
-    def read_pods(instance: Instance, handlers: Sequence[str]) -> Mapping[str, Any]:
+    def read_pods(of: PodsOf) -> Mapping[str, Any]:
         note = traits.get_traits(traits.CRIO).pod_note
-        question = queries.ask_for_pods(instance.socket, handlers, note)
-        return obs.get_socket_answer(question, instance.pid)
+        question = queries.ask_for_pods(of.socket, of.handlers, note)
+        return obs.get_socket_answer(question, of.pid)
 
     return CrioFacts(
         process=Fact(lambda: config.find_crio_process(obs)),
@@ -140,7 +148,7 @@ def read_crio_facts(policy: Policy, obs: Observation) -> CrioFacts:
             lambda asked: read_settings_in_force(policy, obs, where.value, files, *asked)
         ),
         programs_there=Lookup(lambda path: _read_whether_there(obs, path)),
-        pods=read_pods,
+        pods=Lookup(read_pods),
         units=Lookup(obs.get_unit),
         image_manager=Fact(lambda: known.find_image_manager(obs)),
         programs=programs.read_program_facts(obs),
@@ -235,6 +243,15 @@ def get_settings_in_force(facts: CrioFacts, instance: Instance) -> config.Effect
     PlanError if its files cannot be read.
     """
     return facts.settings.get((instance.binary, config.parse_crio_minor(instance.version)))
+
+
+def get_pods_answer(
+    facts: CrioFacts, instance: Instance, handlers: Sequence[str]
+) -> Mapping[str, Any]:
+    """Return the answer about the pods that an instance has started with these handlers, or the
+    error. Raise NeedMore if it was not asked.
+    """
+    return facts.pods.get(PodsOf(instance.socket, instance.pid, tuple(handlers)))
 
 
 def get_crio_paths_or_usual(policy: Policy, facts: CrioFacts) -> config.CrioPaths:

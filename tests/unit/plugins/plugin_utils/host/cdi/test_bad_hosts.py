@@ -34,9 +34,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import run
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
-    gpus as driver_gpus,
+    driver_state,
+    outer_host,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
 )
@@ -77,10 +77,10 @@ def outcome(files: dict[str, Any], **more: Any) -> Plan | PlanError:
             return cdi_plans.plan_specs(
                 wanted,
                 spec_facts.read_spec_facts(
-                    wanted, seen, RECORD, driver_gpus.parse_driver(wanted, seen), SOURCE
+                    wanted, seen, RECORD, driver_state.read_driver(wanted, seen), SOURCE
                 ),
                 RECORD,
-                driver_gpus.parse_driver(wanted, seen),
+                driver_state.read_driver(wanted, seen),
             )
         except NeedMore as need:
             missing = {"error": {"kind": "not-found", "message": "there is no such program"}}

@@ -36,7 +36,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     VOID_MOUNT,
     Spec,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+)
 
 from tests.unit import cdi_plans
 from tests.unit.builders import obs
@@ -80,11 +82,11 @@ def plan(
             wanted,
             there,
             resource.record_of_options(owner, cap),
-            gpus.parse_driver(wanted, there),
+            driver_state.read_driver(wanted, there),
             "",
         ),
         resource.record_of_options(owner, cap),
-        gpus.parse_driver(wanted, there),
+        driver_state.read_driver(wanted, there),
     )
 
 

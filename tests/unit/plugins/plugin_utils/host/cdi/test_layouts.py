@@ -55,7 +55,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     Spec,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver.gpus import (
     DeviceFile,
 )
@@ -93,11 +95,11 @@ def plan(there: Observation, cap: str = "1.0.0", **policy: Any) -> Plan:
             wanted,
             there,
             resource.record_of_options("collection", cap),
-            gpus.parse_driver(wanted, there),
+            driver_state.read_driver(wanted, there),
             "",
         ),
         resource.record_of_options("collection", cap),
-        gpus.parse_driver(wanted, there),
+        driver_state.read_driver(wanted, there),
     )
 
 
@@ -563,9 +565,11 @@ def test_platforms_are_refused_with_the_reason(files: dict[str, Any], evidence: 
     code, values = read_coded(
         cdi_plans.plan_specs(
             calm,
-            spec_facts.read_spec_facts(calm, seen, record, gpus.parse_driver(calm, seen), ""),
+            spec_facts.read_spec_facts(
+                calm, seen, record, driver_state.read_driver(calm, seen), ""
+            ),
             record,
-            gpus.parse_driver(calm, seen),
+            driver_state.read_driver(calm, seen),
         ).advice[0]
     )
     assert (code, values["evidence"][0]) == ("cdi.no-spec-yet", evidence)
@@ -583,9 +587,11 @@ def test_a_spec_stays_where_the_vgpu_manager_has_taken_the_gpus() -> None:
     )
     assert not cdi_plans.plan_specs(
         Policy(),
-        spec_facts.read_spec_facts(Policy(), seen, record, gpus.parse_driver(Policy(), seen), ""),
+        spec_facts.read_spec_facts(
+            Policy(), seen, record, driver_state.read_driver(Policy(), seen), ""
+        ),
         record,
-        gpus.parse_driver(Policy(), seen),
+        driver_state.read_driver(Policy(), seen),
     ).changes
 
 

@@ -20,7 +20,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     resource,
     spec_facts,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+)
 
 from tests.unit.cdi_plans import OURS, RECORD, plan, seen
 from tests.unit.gpus import BUSES, UUIDS, information, nvml
@@ -101,7 +103,7 @@ def silent() -> Cause:
 def test_a_newer_version_of_the_spec_waits_for_engines_that_say_nothing() -> None:
     text = plan(seen()).changes[0]["content"]
     there = seen({OURS: re.sub(r"(?m)^cdiVersion: .*$", 'cdiVersion: "0.3.0"', text)})
-    driver = gpus.parse_driver(Policy(), there)
+    driver = driver_state.read_driver(Policy(), there)
     with pytest.raises(PlanError, match="an engine is stopped"):
         resource.plan_specs_and_outcome(
             Policy(),

@@ -24,7 +24,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
     reader,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
 )
@@ -49,11 +51,11 @@ def plan(sharing: dict[str, Any] | None, there: dict[str, Any] | None = None, **
             policy,
             seen,
             resource.record_of_options("collection", "1.0.0"),
-            gpus.parse_driver(policy, seen),
+            driver_state.read_driver(policy, seen),
             "",
         ),
         resource.record_of_options("collection", "1.0.0"),
-        gpus.parse_driver(policy, seen),
+        driver_state.read_driver(policy, seen),
     )
 
 

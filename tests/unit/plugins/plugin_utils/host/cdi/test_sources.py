@@ -30,7 +30,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     Hardware,
     MigDevice,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+    gpus,
+)
 
 from tests.unit.builders import obs
 from tests.unit.coded import read_all_coded, read_coded
@@ -49,7 +52,7 @@ def look(files: dict[str, Any], **more: Any) -> Observation:
 
 
 def seen(there: Observation, policy: Policy = POLICY) -> Hardware:
-    return inventory.observe(policy, there, gpus.parse_driver(policy, there).gpus)
+    return inventory.observe(policy, there, driver_state.read_driver(policy, there).gpus)
 
 
 def told(there: Observation, policy: Policy = POLICY) -> tuple[Hardware, tuple[str, ...]]:

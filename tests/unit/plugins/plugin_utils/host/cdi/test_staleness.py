@@ -27,7 +27,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     spec_facts,
     staleness,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+)
 
 from tests.unit import cdi_plans
 from tests.unit.builders import obs
@@ -117,10 +119,10 @@ def verdict(seen: Observation, cap: str = "1.0.0", path: str = THEIRS) -> stalen
             policy,
             seen,
             resource.record_of_options("toolkit", cap),
-            gpus.parse_driver(policy, seen),
+            driver_state.read_driver(policy, seen),
         ),
         resource.record_of_options("toolkit", cap),
-        gpus.parse_driver(policy, seen),
+        driver_state.read_driver(policy, seen),
     )
     return next(v for v in found if v.path == path)
 
@@ -319,9 +321,9 @@ def test_nodes_beneath_a_root_of_their_own() -> None:
     policy = Policy(cdi_dev_root=root)
     found = resource.judge_specs(
         policy,
-        spec_facts.read_spec_facts(policy, seen, RECORD, gpus.parse_driver(policy, seen)),
+        spec_facts.read_spec_facts(policy, seen, RECORD, driver_state.read_driver(policy, seen)),
         RECORD,
-        gpus.parse_driver(policy, seen),
+        driver_state.read_driver(policy, seen),
     )
     assert [(v.state, v.reasons) for v in found] == [("fresh", ())]
 
@@ -335,11 +337,11 @@ def test_nodes_alone_outlive_a_driver() -> None:
             policy,
             look({THEIRS: None}),
             resource.record_of_options("collection", "1.0.0"),
-            gpus.parse_driver(policy, look()),
+            driver_state.read_driver(policy, look()),
             "",
         ),
         resource.record_of_options("collection", "1.0.0"),
-        gpus.parse_driver(policy, look()),
+        driver_state.read_driver(policy, look()),
     )
     text = next(c["content"] for c in mine.changes if c["op"] == "write")
     assert verdict(look({OURS: text, **NEW_DRIVER}), path=OURS).state == "fresh"
@@ -353,11 +355,11 @@ def planned(seen: Observation, owner: Any = "toolkit") -> Plan:
             policy,
             seen,
             resource.record_of_options(owner, "1.0.0"),
-            gpus.parse_driver(policy, seen),
+            driver_state.read_driver(policy, seen),
             "",
         ),
         resource.record_of_options(owner, "1.0.0"),
-        gpus.parse_driver(policy, seen),
+        driver_state.read_driver(policy, seen),
     )
 
 

@@ -28,7 +28,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     spec_facts,
     staleness_guard,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+)
 
 from tests.unit.builders import obs, sha
 from tests.unit.gpus import BUSES, UUIDS, host, nvml
@@ -52,7 +54,10 @@ def planned(
         if not u.endswith("service") and active
     }
     seen = obs(files={**host(), **(files or {})}, answers=nvml(), units=units)
-    record, driver = resource.record_of_options(owner, "1.0.0"), gpus.parse_driver(policy, seen)
+    record, driver = (
+        resource.record_of_options(owner, "1.0.0"),
+        driver_state.read_driver(policy, seen),
+    )
     facts = spec_facts.read_spec_facts(policy, seen, record, driver)
     done = resource.plan_specs_and_outcome(policy, facts, record, driver)
     return merge_plans([done[0], resource.plan_spec_watch(policy, facts, record, done, PROGRAM)])
@@ -155,10 +160,10 @@ def test_a_spec_that_was_set_aside_is_stale_and_made_again() -> None:
             POLICY,
             seen,
             resource.record_of_options("collection", "1.0.0"),
-            gpus.parse_driver(POLICY, seen),
+            driver_state.read_driver(POLICY, seen),
         ),
         resource.record_of_options("collection", "1.0.0"),
-        gpus.parse_driver(POLICY, seen),
+        driver_state.read_driver(POLICY, seen),
     )
     assert [(v.path, v.state) for v in verdicts] == [(OURS, "stale")]
     assert get_code(verdicts[0].sentence) == "cdi.set-aside"

@@ -25,7 +25,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     VOID_MOUNT,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
     toolkit_config,
@@ -84,9 +86,11 @@ def test_which_hosts_have_the_mount(
     )
     plan = cdi_plans.plan_specs(
         policy,
-        spec_facts.read_spec_facts(policy, seen, decided, gpus.parse_driver(policy, seen), ""),
+        spec_facts.read_spec_facts(
+            policy, seen, decided, driver_state.read_driver(policy, seen), ""
+        ),
         decided,
-        gpus.parse_driver(policy, seen),
+        driver_state.read_driver(policy, seen),
     )
     specs = [reader.parse_spec(c["content"]) for c in plan.changes if c["op"] == "write"]
     assert specs

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
     gpus,
     outer_host,
     platforms,
@@ -42,7 +43,7 @@ VGPU = {"/dev/nvidia-vgpuctl": node(235, 0)}
 
 
 def parse(files: dict[str, Any], **policy: Any) -> Driver:
-    return gpus.parse_driver(
+    return driver_state.read_driver(
         Policy(**policy),
         obs(files={path: text for path, text in files.items() if text is not None}),
     )
@@ -250,7 +251,7 @@ def test_every_answer_was_asked_for() -> None:
     seen = obs(files=host())
     answers = Strict({qid: seen.answers[qid] for qid in asked})
     strict = type(seen)(seen.host, answers)
-    assert gpus.parse_driver(Policy(), strict).state == "ok"
+    assert driver_state.read_driver(Policy(), strict).state == "ok"
     assert gpus.list_mig_instance_paths(Policy(), strict) == ()
     assert gpus.map_device_majors(Policy(), strict) == {
         "mem": 1,
@@ -460,7 +461,7 @@ def test_what_helps_on_a_host_that_is_a_container(
     seen = obs(
         files={**files, outer_host.MARK: mark or None}, host={"kernel": "6.1.0", "os_release": {}}
     )
-    driver = gpus.parse_driver(Policy(**policy), seen)
+    driver = driver_state.read_driver(Policy(**policy), seen)
     told = [text for text in (driver.remedy, *driver.notes) if text]
     assert (driver.state, [get_code(text) for text in told]) == (state, [code] if code else [])
     assert [values["kind"] for _code, values in read_all_coded(told) if "kind" in values] == (

@@ -14,7 +14,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Driver,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+)
 
 from tests.unit.builders import obs
 from tests.unit.coded import read_all_coded, read_coded
@@ -35,7 +37,7 @@ def installed(kernel: str, folder: str = "updates/dkms") -> dict[str, str]:
 def driver(
     files: dict[str, Any], loaded: str = OLD, user: str = OLD, kernel: str = KERNEL
 ) -> Driver:
-    return gpus.parse_driver(
+    return driver_state.read_driver(
         Policy(),
         obs(
             files={**host(version=loaded, user=user), **files},

@@ -39,7 +39,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
     reader,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+    gpus,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     device_nodes,
 )
@@ -77,7 +80,7 @@ def planned(seen: Observation, policy: Policy = POLICY) -> Plan:
     return device_nodes.plan_device_nodes(
         policy,
         device_nodes.read_device_node_facts(policy, seen),
-        gpus.parse_driver(policy, seen),
+        driver_state.read_driver(policy, seen),
         PROGRAM,
     )
 
@@ -268,7 +271,7 @@ def test_the_spec_is_planned_from_the_nodes_that_are_coming() -> None:
     not recorded.
     """
     bare = look({"/dev/nvidia-uvm": None, "/dev/nvidia1": None})
-    driver = gpus.parse_driver(POLICY, bare)
+    driver = driver_state.read_driver(POLICY, bare)
     policy = Policy(device_nodes="present", cdi_profile="devices", root="/")
     record = resource.record_of_options("collection", "1.0.0")
     after = device_nodes.predict_device_nodes(
@@ -292,7 +295,7 @@ def test_the_spec_is_planned_from_the_nodes_that_are_coming() -> None:
 
 def test_a_node_that_is_coming_is_found_by_the_pattern_of_its_directory() -> None:
     seen = look(MIG)
-    after = device_nodes.predict_device_nodes(POLICY, seen, gpus.parse_driver(POLICY, seen))
+    after = device_nodes.predict_device_nodes(POLICY, seen, driver_state.read_driver(POLICY, seen))
     found = {
         pattern: {
             file["path"].rpartition("/")[0]

@@ -13,7 +13,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
     gpu_holders,
     gpu_users,
@@ -39,7 +41,7 @@ GROUPS = [
 
 def report(policy: Policy, seen: Observation) -> list[dict[str, Any]]:
     return gpu_users.report_gpu_users(
-        policy, resource.read_sharing_facts(policy, seen), gpus.parse_driver(policy, seen)
+        policy, resource.read_sharing_facts(policy, seen), driver_state.read_driver(policy, seen)
     )
 
 

@@ -29,7 +29,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_state,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
     gpu_holders,
     modes,
@@ -93,7 +95,7 @@ def planned(
     return resource.plan_sharing(
         policy,
         resource.read_sharing_facts(policy, seen),
-        gpus.parse_driver(policy, seen),
+        driver_state.read_driver(policy, seen),
         kubelet,
         PROGRAM,
     )
