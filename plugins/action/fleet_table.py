@@ -29,7 +29,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
 )
 
 SPEC = arguments.derive_argument_spec("fleet_table")
-COLUMN = "Name a value by words with dots, as decision.injection, or correct the expression (jmespath.org)"
 Lines = Callable[[outcomes.Results, fleet_hosts.FleetView], list[str]]
 Totals = Callable[[outcomes.Results, bool], dict[str, Any]]
 VIEWS: Mapping[str, tuple[Lines, Totals]] = {
@@ -115,7 +114,7 @@ def get_column_searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile |
             expression = library.compile(path)
         except library.exceptions.JMESPathError as error:
             cause = str(error).splitlines()[0]
-            message = messages.COLUMN_PATH.fill(path=path, cause=cause, step=COLUMN)
+            message = messages.COLUMN_PATH.fill(path=path, cause=cause)
             raise PlanError(message) from None
 
         def found(value: Any) -> Any:
@@ -123,7 +122,7 @@ def get_column_searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile |
                 return expression.search(value)
             except library.exceptions.JMESPathError as error:
                 cause = str(error).splitlines()[0]
-                message = messages.COLUMN_VALUE.fill(path=path, cause=cause, step=COLUMN)
+                message = messages.COLUMN_VALUE.fill(path=path, cause=cause)
                 raise PlanError(message) from None
 
         return found

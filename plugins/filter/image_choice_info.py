@@ -10,7 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import catalogues, guard
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    catalogues,
+    guard,
+    messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
@@ -81,9 +85,7 @@ def get_image_choice(
     Neither the choice nor the message of a failure is a template: Ansible protects only results.
     """
     if gpus not in ("all", "each") or nothing_fits not in ("fail", "report"):
-        raise AnsibleFilterError(
-            "image_choice_info: gpus is all or each, nothing_fits is fail or report"
-        )
+        raise build_filter_error(str(PlanError(messages.IMAGE_FILTER_OPTIONS.fill())))
     try:
         found = choose_image_for_template(given, catalogue, gpus)
     except UndefinedError:  # its message names the undefined variable in the filter's input

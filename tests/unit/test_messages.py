@@ -35,7 +35,6 @@ CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*")
 # An id names releases, too: `known-bad.toolkit-1.18.0-links`.
 CODE_OF_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+([-.][a-z0-9]+)*")
 GOLDEN = message_tables.map_golden_files()
-CAUSES = "a clause within a message that has a code: it says what of a file or an answer is odd"
 LABELS = "a label, a cell of a table, or a word for a state: the reason beside it has the code"
 BY_ID = "a table whose rows have ids, and an id is the end of a code (TABLES_BY_ID)"
 DOCUMENTED = "text of a form, a file or a page that explains itself, and no message"
@@ -43,15 +42,6 @@ PROGRAMS = "words that a program prints or takes"
 BUGS = "an error of the code itself, which no user can correct"
 # Files below plugins/ that have texts with a verb in them, and why these have no code.
 WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
-    CAUSES: (
-        "action/fleet_table.py",
-        "filter/image_choice_info.py",
-        "plugin_utils/_controller/stages.py",
-        "plugin_utils/_controller/transport.py",
-        "plugin_utils/_planner/core/outcomes.py",
-        "plugin_utils/_planner/core/shapes/rules.py",
-        "plugin_utils/_planner/host/engines/crio/config.py",
-    ),
     LABELS: (
         "plugin_utils/_controller/steps/rollout_report.py",
         "plugin_utils/_controller/base.py",
@@ -95,6 +85,7 @@ WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
         "plugin_utils/_planner/host/sharing/resource.py",
     ),
     PROGRAMS: (
+        "plugin_utils/_controller/transport.py",
         "plugin_utils/_planner/host/resources/installers.py",
         "plugin_utils/_planner/host/resources/repository_check.py",
         "plugin_utils/_planner/host/verification/cases.py",

@@ -141,6 +141,19 @@ MODULE_FAILED = Sentence(
     "The module {module} ({program}) failed on the host: {cause}",
     next="Run with -vvv",
 )
+PYTHON_AND_LOGIN = (
+    "is a Python 3.6 or newer on the host, and that its login shell and become method print nothing"
+)
+MODULE_PRINTED = Sentence(
+    "transport.module-printed",
+    "{output}",
+    next=f"Check that ansible_python_interpreter {PYTHON_AND_LOGIN}",
+)
+MODULE_PRINTED_BY = Sentence(
+    "transport.module-printed-by",
+    "{output}",
+    next=f"Check that ansible_python_interpreter, {{python}} for this host, {PYTHON_AND_LOGIN}",
+)
 
 # ---------------------------------------------------------------- files of the controller
 NO_DIRECTORY = Sentence(
@@ -409,17 +422,18 @@ SLURM_FAILED = Sentence(
     why="{cause}",
     next="Try scontrol by hand, where the task runs",
 )
+COLUMN_STEP = "Name a value by words with dots, as decision.injection, or correct the expression (jmespath.org)"
 COLUMN_PATH = Sentence(
     "report-table.column-path",
     "gpufleet_table_columns: {path!r} is not a JMESPath expression",
     why="{cause}",
-    next="{step}",
+    next=COLUMN_STEP,
 )
 COLUMN_VALUE = Sentence(
     "report-table.column-value",
     "gpufleet_table_columns: {path!r} cannot be evaluated",
     why="{cause}",
-    next="{step}",
+    next=COLUMN_STEP,
 )
 ROLLOUT_STOPS = Sentence(
     "rollout-gate.stops",
@@ -430,4 +444,9 @@ STEP_NOT_ONCE = Sentence(
     "playbook-step.not-once",
     "The step {step} acts once for the whole play, and this task would run it for each of {count} hosts",
     next="Write run_once: true at the task",
+)
+IMAGE_FILTER_OPTIONS = Sentence(
+    "image-filter.options",
+    "gpus is all or each, nothing_fits is fail or report",
+    next="Give the filter one of these values",
 )

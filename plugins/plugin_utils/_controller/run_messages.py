@@ -147,3 +147,6 @@ REASON_UNGIVEN = Sentence("action.no-reason-given", "it gave no reason")
 NOTHING_DONE = Sentence("action.nothing-done", "Nothing was done")
 REPORT_TOO_LARGE = Sentence("action.report-too-large", "it has more than {limit} MiB")
 REPORT_PLACE = Sentence("action.report-place", "The report of {hosts} is {path}")
+EARLIER_STAYS = Sentence(
+    "action.earlier-stays", "{problem}. What was done before stays in place: {done}"
+)

@@ -13,7 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    messages,
+    run_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
@@ -223,9 +226,8 @@ def add_earlier_stages(
     if "diff" in last:
         shaped["diff"] = [*diffs(earlier), *last["diff"]]
     if last.get("failed"):
-        shaped["msg"] = (
-            f"{last['msg']}. What was done before stays in place: {names.show_few_texts(before, EARLIER_SHOWN, '; ')}"
-        )
+        stays = names.show_few_texts(before, EARLIER_SHOWN, "; ")
+        shaped["msg"] = run_messages.EARLIER_STAYS.fill(problem=last["msg"], done=stays)
     return shaped
 
 

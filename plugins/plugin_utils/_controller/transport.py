@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
+    read_error_message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import (
@@ -206,7 +207,7 @@ def judge_answer(read: Callable[[], T]) -> T:
     try:
         return read()
     except rules.BrokenShape as broken:
-        raise PlanError(messages.ANSWER_SHAPE.fill(broken=str(broken))) from None
+        raise PlanError(messages.ANSWER_SHAPE.fill(broken=read_error_message(broken))) from None
 
 
 def name_answers(answer: Any, asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -514,12 +515,9 @@ def explain_module_failure(result: Mapping[str, Any], python: str) -> str:
         return said
     text = "\n".join(str(result.get(stream) or "") for stream in ("module_stdout", "module_stderr"))
     tail = " | ".join(row.strip() for row in text.splitlines() if row.strip())[-600:] or "no output"
-    named = (
-        f"ansible_python_interpreter, {python} for this host,"
-        if python
-        else "ansible_python_interpreter"
-    )
-    return f"{tail}. Check that {named} is a Python 3.6 or newer on the host, and that its login shell and become method print nothing"
+    if python:
+        return messages.MODULE_PRINTED_BY.fill(output=tail, python=python)
+    return messages.MODULE_PRINTED.fill(output=tail)
 
 
 # Once for a run, and not for every host: Ansible loads its action plugins before it makes a process

@@ -11,6 +11,7 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcome_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 
 Result = Mapping[str, Any]
@@ -162,7 +163,6 @@ def explain_failed_run(
         if fail_on_drift
         else []
     )
-    why = " (gpufleet_fail_on_drift is true)" if drifted else ""
     # Where a run is no success anyway, each host that needs a person fails, so each of them is
     # counted.
     others = [
@@ -175,12 +175,13 @@ def explain_failed_run(
     # The names are of all hosts that need a person. Directly behind one number they would look like
     # the hosts that it counts.
     same = len(wrong) == 1 and not drifted and len(bad) == sum(counts.get(key, 0) for key in WRONG)
-    named = (": " if same else ". To be looked at: ") + names.show_some_runs(bad) if bad else ""
-    return (
-        f"of {format_host_count(counts['hosts'])}: {', '.join([*wrong, *drifted])}{why}{named}"
-        if wrong or drifted
-        else ""
-    )
+    if not wrong and not drifted:
+        return ""
+    row = outcome_messages.RUN_DRIFTED if drifted else outcome_messages.RUN_FAILED
+    hosts, by_outcome = format_host_count(counts["hosts"]), ", ".join([*wrong, *drifted])
+    ended = row.fill(hosts=hosts, counts=by_outcome)
+    named = outcome_messages.RUN_OF_HOSTS if same else outcome_messages.RUN_TO_LOOK_AT
+    return named.fill(ended=ended, hosts=names.show_some_runs(bad)) if bad else ended
 
 
 def list_failures(results: Results, check: bool, fail_on_drift: bool) -> dict[str, str]:

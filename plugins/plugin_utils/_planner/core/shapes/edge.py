@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import (
     common,
+    messages,
     observer,
     programs,
 )
@@ -69,13 +70,13 @@ def read_look_answers(given: Any, asked: Sequence[Asked]) -> dict[str, Any]:
         whole = TableShape({"schema": programs.SCHEMA, "host": observer.HOST}).read(given, {})
         answers = given.get("answers")
         if not is_exactly(answers, dict):
-            raise BrokenShape("not a table", ("answers",))
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape="a table"), ("answers",))
     except BrokenShape as broken:
         raise broken.place_below("observe") from None
     found = {}
     for at, question in enumerate(asked):
         if str(at) not in answers:
-            raise BrokenShape("is missing", (name_shape_row(question),))
+            raise BrokenShape(messages.KEY_MISSING.fill(), (name_shape_row(question),))
         found[str(question["id"])] = read_query_answer(question, answers[str(at)])
     return {**whole, "answers": found}
 

@@ -21,6 +21,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol, TypeGuard, TypeVar
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import messages
 
 MOST = 1 << 17  # items of a list, or keys of a table, if no smaller number is known
 DEEPEST = 24  # lists and tables in each other, of values whose places a query lists
@@ -42,8 +46,8 @@ class BrokenShape(Exception):
     inwards.
     """
 
-    def __init__(self, rule: str, place: tuple[str, ...] = ()) -> None:
-        super().__init__(": ".join((*place, rule)))
+    def __init__(self, rule: Message, place: tuple[str, ...] = ()) -> None:
+        super().__init__(Message(": ".join((*place, rule)), rule.code, rule.values))
         self.rule, self.place = rule, place
 
     def place_below(self, name: str) -> BrokenShape:
@@ -80,11 +84,11 @@ class Text:
 
     def read(self, value: Any, asked: Asked) -> str:
         if not is_exactly(value, str) or len(value) > self.most:
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         if not value.isascii() and (ESCAPES if self.bytes else SURROGATES).search(value):
-            raise BrokenShape("not text that UTF-8 can write")
+            raise BrokenShape(messages.NOT_UTF8.fill())
         if self.pattern and not re.fullmatch(self.pattern, value):
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return value
 
 
@@ -101,7 +105,7 @@ class Whole:
 
     def read(self, value: Any, asked: Asked) -> int:
         if not is_exactly(value, int) or not self.low <= value <= self.high:
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return value
 
 
@@ -117,7 +121,7 @@ class QueryPlace:
 
     def read(self, value: Any, asked: Asked) -> int:
         if not is_exactly(value, int) or not 0 <= value < len(asked.get(self.key) or ()):
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return value
 
 
@@ -138,7 +142,7 @@ class Real:
             or not self.low <= value <= self.high
             or not math.isfinite(value)
         ):
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         number: float = value
         return number
 
@@ -153,7 +157,7 @@ class Flag:
 
     def read(self, value: Any, asked: Asked) -> bool:
         if not is_exactly(value, bool):
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return value
 
 
@@ -169,7 +173,7 @@ class ChoiceShape:
 
     def read(self, value: Any, asked: Asked) -> str:
         if not is_exactly(value, str) or value not in self.words:
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return value
 
 
@@ -201,9 +205,9 @@ class Items:
 
     def read(self, value: Any, asked: Asked) -> list[Any]:
         if not is_exactly(value, list) or len(value) > self.most:
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         if self.exactly and len(value) != len(asked.get(self.exactly) or ()):
-            raise BrokenShape(f"not as many items as the query has {self.exactly}")
+            raise BrokenShape(messages.OTHER_COUNT.fill(names=self.exactly))
         try:
             return [self.each.read(item, asked) for item in value]
         except BrokenShape as broken:
@@ -222,7 +226,7 @@ class RowShape:
 
     def read(self, value: Any, asked: Asked) -> list[Any]:
         if not is_exactly(value, list) or len(value) != len(self.parts):
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         try:
             return [part.read(item, asked) for part, item in zip(self.parts, value, strict=True)]
         except BrokenShape as broken:
@@ -242,16 +246,16 @@ class TableShape:
 
     def read(self, value: Any, asked: Asked) -> dict[str, Any]:
         if not is_exactly(value, dict):
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         found: dict[str, Any] = {}
         for name, shape in self.fields.items():
             key = name.removesuffix("?")
             if key in value:
                 found[key] = _read_field(key, shape, value[key], asked)
             elif key == name:
-                raise BrokenShape("is missing", (key,))
+                raise BrokenShape(messages.KEY_MISSING.fill(), (key,))
         if self.needs and not any(key in found for key in self.needs):
-            raise BrokenShape(f"has none of {', '.join(self.needs)}")
+            raise BrokenShape(messages.NONE_OF_KEYS.fill(names=", ".join(self.needs)))
         return found
 
 
@@ -276,7 +280,7 @@ class Keyed:
 
     def read(self, value: Any, asked: Asked) -> dict[str, Any]:
         if not is_exactly(value, dict) or len(value) > self.most:
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         try:
             return {
                 self.key.read(key, asked): self.each.read(inner, asked)
@@ -305,10 +309,10 @@ class Named:
 
     def read(self, value: Any, asked: Asked) -> dict[str, Any]:
         if not is_exactly(value, dict):
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         wanted = (*self.more, *(asked.get(self.names) or ()))
         if not self.some and any(name not in value for name in wanted):
-            raise BrokenShape(f"lacks one of the query's {self.names}")
+            raise BrokenShape(messages.NAME_MISSING.fill(names=self.names))
         try:
             return {name: self.each.read(value[name], asked) for name in wanted if name in value}
         except BrokenShape as broken:
@@ -328,7 +332,7 @@ class ListedShape:
     def read(self, value: Any, asked: Asked) -> Any:
         TreeShape().read(value, asked)
         if selection.select(value, asked.get("keep") or ()) != value:
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return value
 
 
@@ -344,7 +348,7 @@ class TreeShape:
 
     def read(self, value: Any, asked: Asked) -> Any:
         if not self._fits(value, 0):
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return value
 
     def _fits(self, value: Any, depth: int) -> bool:
@@ -376,11 +380,11 @@ class Base64:
 
     def read(self, value: Any, asked: Asked) -> str:
         if not is_exactly(value, str) or len(value) > self.most or not value.isascii():
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         try:
             base64.b64decode(value, validate=True)
         except binascii.Error:
-            raise BrokenShape(f"not {self.rule}") from None
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule)) from None
         return value
 
 
@@ -399,7 +403,7 @@ class When:
 
     def read(self, value: Any, asked: Asked) -> Any:
         if not is_exactly(value, dict):
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         word = value.get(self.key)
         return self.shapes[word if is_exactly(word, str) and word in self.shapes else ""].read(
             value, asked
@@ -420,5 +424,5 @@ class Has:
 
     def read(self, value: Any, asked: Asked) -> Any:
         if not is_exactly(value, dict):
-            raise BrokenShape(f"not {self.rule}")
+            raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return (self.then if self.key in value else self.other).read(value, asked)

@@ -270,9 +270,9 @@ def read_crio_layer(obs: Observation, where: CrioPaths, path: str, *, main: bool
         raise PlanError(row.fill(trouble=file.trouble), where=path)
     try:
         doc = toml_file.read_toml_file(file)
-        toml_types.check_encoding(doc, "TOML is UTF-8")
+        toml_types.check_encoding(doc, messages.FILE_IS_UTF8.fill())
         toml_types.check_toml_types(
-            doc, releases.SHAPES, "CRI-O expects another type", file.withheld
+            doc, releases.SHAPES, messages.OTHER_TYPE_EXPECTED.fill(), file.withheld
         )
     except PlanError as broken:
         problem = broken.message.drop_step()

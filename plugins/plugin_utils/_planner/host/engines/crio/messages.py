@@ -279,3 +279,7 @@ RELEASE_AND_CDI_DIRECTORIES = Sentence(
 CRIO_BEFORE_CDI = Sentence("crio.before-cdi", "CRI-O {version} is older than {since}")
 CRIO_NOT_INSTALLED = Sentence("crio.not-installed", "CRI-O is not installed on this host")
 CRIO_NO_REASON = Sentence("crio.no-reason", "it reports no reason")
+
+# --- why CRI-O does not load a file
+FILE_IS_UTF8 = Sentence("crio.file-is-utf-8", "TOML is UTF-8")
+OTHER_TYPE_EXPECTED = Sentence("crio.other-type-expected", "CRI-O expects another type")
