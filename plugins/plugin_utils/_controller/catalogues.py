@@ -23,6 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    messages as format_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     read_error_message,
 )
@@ -110,7 +113,7 @@ def read_own_description(given: Any) -> inspected.Inspected:
         why = (
             read_error_message(error)
             if isinstance(error, (inspected.UnreadableImage, json_bounds.TooLargeJson))
-            else outside_messages.DESCRIPTION_NOT_JSON.fill()
+            else format_messages.NOT_JSON.fill()
         )
         where = given if isinstance(given, str) else "gpufleet_verify_image_environment"
         raise PlanError(messages.NO_DESCRIPTION.fill(cause=why), where=where) from None

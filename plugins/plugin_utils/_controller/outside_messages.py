@@ -85,10 +85,8 @@ REGISTRY_LATE = Sentence("registry-answer.late", "it did not answer within {seco
 REGISTRY_NOT_JSON = Sentence(
     "registry-answer.not-json", "it answers with something that is not JSON"
 )
-CREDENTIALS_NOT_JSON = Sentence("registry-answer.credentials-not-json", "it is not JSON")
 
 # what is wrong with a file of the controller
-DESCRIPTION_NOT_JSON = Sentence("controller-file.description-not-json", "it is not JSON")
 FILE_NOT_UTF8 = Sentence("controller-file.not-utf-8", "it is not UTF-8 text")
 CLAIMS_WRITABLE = Sentence("controller-file.writable-by-others", "others may write to it")
 NO_LIST_OF_TASKS = Sentence("controller-file.no-list-of-tasks", "it is not a list of tasks")

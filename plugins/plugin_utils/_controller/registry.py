@@ -33,6 +33,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    messages as format_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     read_error_message,
 )
@@ -363,7 +366,7 @@ def _find_auths(named: str) -> tuple[Any, str]:
             if named:
                 raise PlanError(messages.CREDENTIALS_MISSING.fill(), where=named) from None
         except (OSError, ValueError) as error:
-            cause = getattr(error, "strerror", "") or outside_messages.CREDENTIALS_NOT_JSON.fill()
+            cause = getattr(error, "strerror", "") or format_messages.NOT_JSON.fill()
             message = messages.CREDENTIALS_UNREADABLE.fill(cause=cause)
             raise PlanError(message, where=str(path)) from None
     return {}, ""

@@ -250,4 +250,4 @@ def explain_file(name: str) -> str:
         return messages.FILE_OF_CHART.fill()
     if name.startswith(NODES):
         return messages.FILE_OF_NODE.fill(label=objects.CONFIG_LABEL)
-    return messages.FILE_OF_CLASS.fill()
+    return messages.HANDLER_NAMED.fill()

@@ -107,7 +107,6 @@ FILE_OF_CHART = Sentence(
     "NVIDIA's chart needs to know where that is, and nothing that differs between hosts",
 )
 FILE_OF_NODE = Sentence("cluster.file-of-node", "the label {label} chooses the node's group")
-FILE_OF_CLASS = Sentence("cluster.file-of-class", "pods can name this handler")
 COMMENT_OF_PLUGIN = Sentence(
     "cluster.comment-of-plugin", "A file of the device plugin for each group of hosts"
 )

@@ -78,5 +78,5 @@ def _find_problem(depth: int, count: int, most: int, length: int) -> str:
     if count > most:
         return messages.TOO_MANY_VALUES.fill(limit=most)
     if length > LONGEST_NUMBER:
-        return messages.NUMBER_BEYOND_LIMIT.fill(limit=LONGEST_NUMBER)
+        return messages.NUMBER_TOO_LONG_HERE.fill(limit=LONGEST_NUMBER)
     return ""

@@ -103,7 +103,7 @@ class _Reader:
 
     def read_value(self, at: int, depth: int) -> Token:
         if depth > DEPTH:
-            raise PlanError(messages.JSON_TOO_DEEP.fill(), where=self.path)
+            raise PlanError(messages.CONFIGURATION_TOO_DEEP.fill(), where=self.path)
         sign = self.text[at : at + 1]
         if sign == "{":
             return self.read_object(at, depth)

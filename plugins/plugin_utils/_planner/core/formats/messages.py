@@ -9,17 +9,27 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     Sentence,
 )
 
+# ---------------------------------------------------------------- any format
+CONFIGURATION_TOO_DEEP = Sentence(
+    "format.too-deep",
+    "this is nested too deeply to be a configuration",
+    next="Repair this file first",
+)
+NOT_JSON = Sentence("format.not-json", "it is not JSON")
+TEXT_TOO_LONG = Sentence(
+    "format.text-too-long", "it has {length} characters, but at most {limit} are read"
+)
+TEXT_TOO_DEEP = Sentence("format.text-too-deep", "it is nested more than {limit} levels deep")
+NUMBER_TOO_LONG_HERE = Sentence(
+    "format.number-too-long", "this number has more than {limit} characters"
+)
+
 TOO_COSTLY = "no configuration needs that much, and reading it could take too long"
 
 # --- TOML
 
 TOML_NOT_UTF8 = Sentence(
     "toml.not-utf-8", "this is not UTF-8", why="{reason}", next="Save the file as UTF-8"
-)
-TOML_TOO_DEEP = Sentence(
-    "toml.too-deep",
-    "this is nested too deeply to be a configuration",
-    next="Repair this file first",
 )
 TOML_NUMBER_TOO_LONG = Sentence(
     "toml.number-too-long", "a number in this file is too long", next="Repair this file first"
@@ -87,9 +97,6 @@ IN_ARRAY = Sentence("toml.in-array", "it is inside an array of tables")
 
 # --- JSON
 
-JSON_TOO_DEEP = Sentence(
-    "json.too-deep", "this is nested too deeply to be a configuration", next="Repair the file"
-)
 JSON_TOO_LARGE = Sentence(
     "json.too-large", "{problem}", why=TOO_COSTLY, next="Repair this file first"
 )
@@ -140,31 +147,17 @@ CHANGES_OTHERS = Sentence(
     "the change would alter more than the keys of this collection",
     next="Please report this file",
 )
-TEXT_TOO_LONG = Sentence(
-    "json.text-too-long", "it has {length} characters, but at most {limit} are read"
-)
-TEXT_TOO_DEEP = Sentence("json.text-too-deep", "it is nested more than {limit} levels deep")
 CALLED_TOO_DEEP = Sentence("json.called-too-deep", "it is nested too deeply to be read here")
 TOO_MANY_VALUES = Sentence(
     "json.too-many-values", "it has more than {limit} keys, values and brackets"
-)
-NUMBER_BEYOND_LIMIT = Sentence(
-    "json.number-beyond-limit", "this number has more than {limit} characters"
 )
 
 # --- YAML
 
 YAML_REFUSED = Sentence("yaml.refused", "it is not YAML")
-YAML_TOO_LONG = Sentence(
-    "yaml.too-long", "it has {length} characters, but at most {limit} are read"
-)
-YAML_TOO_DEEP = Sentence("yaml.too-deep", "it is nested more than {limit} levels deep")
 YAML_TOO_MANY_VALUES = Sentence("yaml.too-many-values", "it has more than {limit} values")
 YAML_REPEATS_VALUES = Sentence(
     "yaml.repeats-values", "it has more than {limit} values, and aliases repeat many of them"
-)
-YAML_NUMBER_TOO_LONG = Sentence(
-    "yaml.number-too-long", "this number has more than {limit} characters"
 )
 TAG_NOT_READ = Sentence("yaml.tag-not-read", "the tag {tag} is not read here")
 WRONG_VALUE = Sentence("yaml.wrong-value", "this is not a value of the type {type}")

@@ -103,7 +103,7 @@ def load_toml(text: str, path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except RecursionError as exc:
-        raise TomlError(messages.TOML_TOO_DEEP.fill(), where=path) from exc
+        raise TomlError(messages.CONFIGURATION_TOO_DEEP.fill(), where=path) from exc
     except tomllib.TOMLDecodeError as exc:
         if text.startswith(UTF16):
             raise TomlError(UTF16_TOML.fill(), where=path, line=1) from exc

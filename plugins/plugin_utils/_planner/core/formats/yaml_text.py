@@ -111,7 +111,7 @@ def list_yaml_events(text: str | bytes, deepest: int = DEEPEST) -> Iterator[Any]
 def _require_size(text: str | bytes) -> None:
     most = SIZE if LOADER is not yaml.SafeLoader else SLOW_SIZE
     if len(text) > most:
-        raise TooLargeYaml(messages.YAML_TOO_LONG.fill(length=len(text), limit=most))
+        raise TooLargeYaml(messages.TEXT_TOO_LONG.fill(length=len(text), limit=most))
 
 
 def _build_yaml_error(error: Exception, text: str | bytes, deepest: int) -> YamlError:
@@ -132,7 +132,7 @@ def _build_yaml_error(error: Exception, text: str | bytes, deepest: int) -> Yaml
 
 
 def _build_too_deep(deepest: int, line: int | None) -> TooLargeYaml:
-    return TooLargeYaml(messages.YAML_TOO_DEEP.fill(limit=deepest), line)
+    return TooLargeYaml(messages.TEXT_TOO_DEEP.fill(limit=deepest), line)
 
 
 def _get_line(event: Any) -> int:
@@ -184,7 +184,7 @@ class _Scalars(yaml.resolver.Resolver, yaml.constructor.SafeConstructor):
         if len(text) > LONGEST_NUMBER and (
             given in _NUMBERS or (not given and event.implicit[0] and _NUMERIC.fullmatch(text))
         ):
-            raise TooLargeYaml(messages.YAML_NUMBER_TOO_LONG.fill(limit=LONGEST_NUMBER), line)
+            raise TooLargeYaml(messages.NUMBER_TOO_LONG_HERE.fill(limit=LONGEST_NUMBER), line)
         tag = given or self.resolve(yaml.ScalarNode, text, event.implicit)  # type: ignore[no-untyped-call]
         if tag == MERGE:
             return _Merge

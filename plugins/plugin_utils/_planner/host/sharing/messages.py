@@ -439,7 +439,6 @@ PLACES_STAY = Sentence(
 
 # what is wrong with our file of the modes from before
 KEPT_LINE_NOT_JSON = Sentence("sharing.kept-line-not-json", "line {line} is not JSON")
-KEPT_NOT_JSON = Sentence("sharing.kept-not-json", "it is not JSON")
 KEPT_WITHOUT_BEFORE = Sentence("sharing.kept-without-before", "it is not a table with `before`")
 KEPT_BEFORE_FORM = Sentence(
     "sharing.kept-before-form", "`before` is not a list of GPUs with their modes"

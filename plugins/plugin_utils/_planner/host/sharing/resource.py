@@ -33,6 +33,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    messages as format_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Difference,
     Driver,
@@ -505,7 +508,7 @@ def read_kept_sharing(facts: SharingFacts) -> Mapping[str, Any]:
     except ValueError as error:
         line = getattr(error, "lineno", 0)
         raise build_broken_sharing_error(
-            messages.KEPT_LINE_NOT_JSON.fill(line=line) if line else messages.KEPT_NOT_JSON.fill()
+            messages.KEPT_LINE_NOT_JSON.fill(line=line) if line else format_messages.NOT_JSON.fill()
         ) from None
     if not isinstance(found, dict) or "before" not in found:
         raise build_broken_sharing_error(messages.KEPT_WITHOUT_BEFORE.fill())

@@ -14,10 +14,6 @@ SPEC_HAS_SLASH_ESCAPE = Sentence(
     "cdi-text.slash-escape", "there is the escape \\/, which engines do not know"
 )
 SPEC_ANCHOR_UNKNOWN = Sentence("cdi-text.anchor-unknown", "the anchor {anchor} is not known")
-SPEC_ANCHOR_IN_ITSELF = Sentence("cdi-text.anchor-in-itself", "an anchor's value contains itself")
-SPEC_TOO_MANY_VALUES = Sentence(
-    "cdi-text.too-many-values", "it has more than {limit} values, and aliases repeat many of them"
-)
 SPEC_KEY_NOT_TEXT = Sentence("cdi-text.key-not-text", "a key must be text")
 SPEC_KEY_TWICE = Sentence(
     "cdi-text.key-twice", "the key {key} is there twice (first in line {first})"

@@ -19,6 +19,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    messages as format_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import yaml_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     put_line_before,
@@ -195,7 +198,7 @@ class _Decoder:
 
     def _decode_parts(self, node: _Node) -> Any:
         if id(node) in self.open:
-            raise UnreadableYaml(messages.SPEC_ANCHOR_IN_ITSELF.fill(), node.line)
+            raise UnreadableYaml(format_messages.ANCHOR_IN_ITSELF.fill(), node.line)
         self.open.add(id(node))
         found: Any = (
             [self.decode_value(child) for child in node.children]
@@ -209,7 +212,7 @@ class _Decoder:
         self.count += steps
         if self.count > yaml_text.MOST:
             raise UnreadableYaml(
-                messages.SPEC_TOO_MANY_VALUES.fill(limit=yaml_text.MOST),
+                format_messages.YAML_REPEATS_VALUES.fill(limit=yaml_text.MOST),
                 node.line,
             )
 

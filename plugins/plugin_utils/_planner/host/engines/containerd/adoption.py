@@ -45,6 +45,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
     EarlierRuns,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    messages as engine_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     config,
     cri_settings,
@@ -239,7 +242,7 @@ def _judge_found_drop_in(
             )
         )
     if file.real != file.path:
-        return found.block(about_adoption.IS_LINK.fill(path=file.real))
+        return found.block(engine_messages.FILE_OF_TOOL_IS_LINK.fill(target=file.real))
     if known and owned_file.was_taken_away(known):
         return found.block(about_adoption.CAME_BACK.fill())
     others = facts.others

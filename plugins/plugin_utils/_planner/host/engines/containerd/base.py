@@ -26,6 +26,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    messages as engine_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     releases,
 )
@@ -238,7 +241,9 @@ def _require_sent(origin: str, entry: Mapping[str, Any]) -> None:
     """
     for path in containerd_places.HANDLER:
         if file_places.is_hidden_value(toml.look_up_toml(entry, path)):
-            raise PlanError(about_handlers.VALUE_NOT_SENT.fill(handler=origin, key=".".join(path)))
+            raise PlanError(
+                engine_messages.HANDLER_VALUE_NOT_SENT.fill(handler=origin, key=".".join(path))
+            )
 
 
 def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
@@ -260,4 +265,6 @@ def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
         raise PlanError(about_handlers.OTHER_KIND.fill(handler=handler.name, kind=kind))
     program = str(toml.look_up_toml(entry, ("options", "BinaryName"), ""))
     if low_level.is_foreign_runtime(program) and program != handler.binary and not handler.chosen:
-        raise PlanError(about_handlers.OTHER_PROGRAM.fill(handler=handler.name, program=program))
+        raise PlanError(
+            engine_messages.HANDLER_OTHER_PROGRAM.fill(handler=handler.name, program=program)
+        )

@@ -16,6 +16,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     host_paths,
     queries,
+    query_messages,
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
@@ -300,7 +301,7 @@ def _refuse_silent_daemon(
         facts.serving.answers.get((socket, method, daemon.pid)) for method in ("Status", "Version")
     )
     errors = (
-        str(a["error"].get("message") or about_daemons.NO_REASON_GIVEN.fill())
+        str(a["error"].get("message") or query_messages.REASON_UNSAID.fill())
         for a in asked
         if "error" in a
     )

@@ -37,6 +37,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    messages as engine_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     adoption,
     aims,
@@ -74,7 +77,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     ContainerdFacts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
-    about_adoption,
     about_files,
     about_handlers,
     about_restarts,
@@ -103,7 +105,7 @@ def plan_containerd(
         if found.obstacle or not decision.handler:
             left.append(
                 found.report_kept(
-                    found.obstacle or about_adoption.NO_HANDLER_WANTED.fill(), found.next
+                    found.obstacle or engine_messages.NO_HANDLER_WANTED.fill(), found.next
                 )
             )
             continue
@@ -550,7 +552,7 @@ def _advise_on_bases(
         if base.foreign and toml.look_up_toml(cri, ("containerd", "runtimes", name)) is None:
             # A node system's own shim as default: its properties are taken over, its program cannot
             # be.
-            message = about_handlers.PROGRAM_NOT_TAKEN_OVER.fill(
+            message = engine_messages.PROGRAM_NOT_TAKEN_OVER.fill(
                 copied=base.origin, program=base.program, handler=name
             )
             found.append(message)

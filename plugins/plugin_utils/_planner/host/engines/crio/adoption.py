@@ -49,6 +49,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
     nvidia_ctk_crio,
     sandboxes,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    messages as engine_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     config,
     messages,
@@ -239,7 +242,7 @@ def _explain_linked_file(policy: Policy, file: ObservedFile) -> Message | None:
     """
     if not file.is_link or policy.adopt == "never":
         return None
-    return messages.LINKED.fill(target=file.real, path=file.path)
+    return engine_messages.FILE_OF_TOOL_IS_LINK.fill(target=file.real)
 
 
 def _explain_kept_file(

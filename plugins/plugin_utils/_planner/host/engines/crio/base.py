@@ -18,6 +18,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    messages as engine_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     config,
     messages,
@@ -120,5 +123,7 @@ def _require_fitting(declared: config.Effective, handler: Handler, where: config
         if file_places.is_hidden_value(runs_now):
             other = messages.HIDDEN_PROGRAM.fill(handler=handler.name)
         else:
-            other = messages.CRIO_OTHER_PROGRAM.fill(handler=handler.name, program=runs_now)
+            other = engine_messages.HANDLER_OTHER_PROGRAM.fill(
+                handler=handler.name, program=runs_now
+            )
         raise PlanError(other, where=where.directory)

@@ -121,31 +121,12 @@ CRIO_OTHER_KIND = Sentence(
     why="runc cannot take its place",
     next="Choose another name in gpufleet_handlers, or remove this handler from the configuration",
 )
-CRIO_OTHER_PROGRAM = Sentence(
-    "crio.handler-runs-other-program",
-    "the handler {handler} runs {program}",
-    why="that is not a known path of the NVIDIA runtime",
-    next="Set the intended program in gpufleet_handlers ({handler}: binary), choose another name "
-    "there, or remove this handler from the configuration",
-)
 HIDDEN_PROGRAM = Sentence(
     "crio.handler-runs-hidden-program",
     "the handler {handler} runs a program whose path is not sent from the host",
     why="that is not a known path of the NVIDIA runtime",
     next="Set the intended program in gpufleet_handlers ({handler}: binary), choose another name "
     "there, or remove this handler from the configuration",
-)
-CRIO_VALUE_NOT_SENT = Sentence(
-    "crio.value-not-sent",
-    "the handler {base} has a value in {key} that is not sent from the host",
-    why="it does not have the form of such values, and the new handler is copied from this one",
-    next="Write it in the usual form",
-)
-PROGRAM_NOT_CALLED = Sentence(
-    "crio.program-not-called",
-    "The handler {base} runs {program}. The handler {handler} has its properties, but the NVIDIA "
-    "runtime starts runc or crun instead of that program: containers of {handler} get nothing that "
-    "only {program} does",
 )
 DEFAULT_PROGRAM_TO_COME = Sentence(
     "crio.default-program-to-come",
@@ -196,12 +177,10 @@ WHOLE_FILE = Sentence(
 )
 DEFAULT_FOR_GPUS = Sentence("crio.default-for-gpus", "workloads get GPUs from this handler")
 CRIO_DEFAULT_UNWANTED = Sentence("crio.default-unwanted", "the handler should not be the default")
-CRIO_CDI_DIRECTORIES = Sentence("crio.cdi-directories", "gpufleet_cdi_spec_dirs sets this")
 RUNTIME_PATH = Sentence(
     "crio.runtime-path", "the NVIDIA runtime, which calls the low-level runtime"
 )
 RUNTIME_TYPE = Sentence("crio.runtime-type", "it is an OCI runtime")
-CRIO_NO_HANDLER = Sentence("crio.no-handler", "the desired state has no handler here")
 CRIO_COPIED = Sentence("crio.copied", "as in the handler {base}")
 HANDLER_UNWANTED = Sentence(
     "crio.handler-unwanted", "this handler is no longer in the desired state"
@@ -234,11 +213,6 @@ CRIO_CAME_BACK = Sentence(
     "crio.came-back",
     "this collection took it over before and it exists again, so something writes it",
     next="Find out what writes it (a boot script, a configuration management, an operator), end that, remove the file and run again",
-)
-LINKED = Sentence(
-    "crio.linked",
-    "it is a symbolic link to {target}",
-    next="Replace the link {path} by the file itself, and run again",
 )
 LEFT_TO_OWNER = Sentence(
     "crio.left-to-owner",

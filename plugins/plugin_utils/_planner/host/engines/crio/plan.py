@@ -36,6 +36,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    messages as engine_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     base as crio_base,
 )
@@ -193,7 +196,7 @@ def require_sent(base: str, copied: Mapping[str, Any]) -> None:
             if isinstance(value, Mapping)
             else file_places.is_hidden_value(value)
         ):
-            raise PlanError(messages.CRIO_VALUE_NOT_SENT.fill(base=base, key=key))
+            raise PlanError(engine_messages.HANDLER_VALUE_NOT_SENT.fill(handler=base, key=key))
 
 
 def render_crio_drop_in(desired: DesiredCrio) -> str:
@@ -290,7 +293,7 @@ def advise_on_base_program(desired: DesiredCrio) -> tuple[str, ...]:
         for name, (base, table) in copied.items()
     }
     return tuple(
-        messages.PROGRAM_NOT_CALLED.fill(base=base, program=program, handler=name)
+        engine_messages.PROGRAM_NOT_TAKEN_OVER.fill(copied=base, program=program, handler=name)
         for name, (base, program) in programs.items()
         if low_level.is_foreign_runtime(program)
     )
@@ -455,12 +458,12 @@ def explain_crio_key(key: str, desired: DesiredCrio) -> str:
     wanted = desired.default in desired.handlers
     reasons = {
         "default_runtime": messages.DEFAULT_FOR_GPUS if wanted else messages.CRIO_DEFAULT_UNWANTED,
-        "cdi_spec_dirs": messages.CRIO_CDI_DIRECTORIES,
+        "cdi_spec_dirs": engine_messages.CDI_DIRECTORIES_SET,
         "runtime_path": messages.RUNTIME_PATH,
         "runtime_type": messages.RUNTIME_TYPE,
     }
     if not desired.handlers and last not in ("default_runtime", "cdi_spec_dirs"):
-        return messages.CRIO_NO_HANDLER.fill()
+        return engine_messages.NO_HANDLER_WANTED.fill()
     if last in reasons:
         return reasons[last].fill()
     tables = (

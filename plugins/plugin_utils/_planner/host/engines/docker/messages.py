@@ -218,7 +218,6 @@ DOCKER_DEFAULT_UNWANTED = Sentence(
 CDI_ON = Sentence(
     "docker.cdi-on", "docker run --device nvidia.com/gpu=all, resolved by Docker itself"
 )
-DOCKER_CDI_DIRECTORIES = Sentence("docker.cdi-directories", "gpufleet_cdi_spec_dirs sets this")
 RUNTIME = Sentence("docker.runtime", "docker run --runtime {runtime}")
 DOCKER_CHECKED = Sentence("docker.checked", "Docker itself reads the new configuration")
 

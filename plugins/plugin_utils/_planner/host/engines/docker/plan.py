@@ -38,6 +38,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    messages as engine_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config,
     messages,
@@ -300,7 +303,7 @@ def get_wanted_docker_cdi_dirs(
 WHY = {
     "default-runtime": messages.DEFAULT_RUNTIME,
     "features.cdi": messages.CDI_ON,
-    "cdi-spec-dirs": messages.DOCKER_CDI_DIRECTORIES,
+    "cdi-spec-dirs": engine_messages.CDI_DIRECTORIES_SET,
 }
 
 

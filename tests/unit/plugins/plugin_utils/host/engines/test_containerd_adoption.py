@@ -307,7 +307,7 @@ def test_a_program_of_the_sites_own_goes_only_where_one_is_named(
         return
     with pytest.raises(PlanError) as caught:
         plan(version, files)
-    assert caught.value.code == "containerd.handler-with-other-program"
+    assert caught.value.code == "engine.handler-other-program"
     assert caught.value.values == {"handler": "nvidia", "program": WRAPPER}
 
 
@@ -484,7 +484,7 @@ def test_a_link_to_the_file_stays() -> None:
         "2.1.9", {**files, THEIRS: {"content": files[THEIRS], "real": "/srv/99-nvidia.toml"}}
     )
     assert [(left.fate, get_code(left.why)) for left in found.leftovers] == [
-        ("kept", "containerd.file-of-tool-is-link")
+        ("kept", "engine.file-of-tool-is-link")
     ]
 
 

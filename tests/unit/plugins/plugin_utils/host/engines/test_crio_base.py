@@ -83,7 +83,7 @@ def test_the_first_handler_that_fits_is_copied(case: str) -> None:
         (
             {"runtime_path": "/opt/acme/gpu"},
             Handler(),
-            "crio.handler-runs-other-program",
+            "engine.handler-other-program",
             {"program": "/opt/acme/gpu"},
         ),
         ({"runtime_path": "/opt/acme/gpu"}, Handler(binary="/opt/acme/gpu"), "", {}),
@@ -162,5 +162,5 @@ def test_the_program_of_a_node_systems_own_default_is_not_taken_over_and_that_is
     found = planned(Policy(), host({f"{DIRECTORY}/20-own.conf": own}))
     assert written(found)["runtimes"]["nvidia"]["monitor_cgroup"] == "pod"
     assert written(found)["runtimes"]["nvidia"]["runtime_path"] == NVIDIA
-    said = {"base": "own", "program": "/opt/own-shim", "handler": "nvidia"}
-    assert get_coded(found.advice) == {"crio.program-not-called": said}
+    said = {"copied": "own", "program": "/opt/own-shim", "handler": "nvidia"}
+    assert get_coded(found.advice) == {"engine.program-not-taken-over": said}

@@ -71,11 +71,6 @@ IMPORTED_BY_NAME = Sentence(
     "{root} imports it by name, and containerd does not start without it",
     next="Import its directory by {directory}/*.toml instead, and run again",
 )
-IS_LINK = Sentence(
-    "containerd.file-of-tool-is-link",
-    "it is a symbolic link to {path}",
-    next="Replace the link by the file itself, and run again",
-)
 CAME_BACK = Sentence(
     "containerd.file-of-tool-came-back",
     "it was taken over before and exists again, so something writes it",
@@ -100,10 +95,6 @@ OTHER_READS = Sentence(
 OTHER_IMPORTS = Sentence(
     "containerd.stopped-containerd-imports",
     "{path}, the configuration of a containerd that does not run now, imports it by name",
-)
-NO_HANDLER_WANTED = Sentence(
-    "containerd.no-handler-wanted",
-    "the desired state has no handler here",
 )
 NOT_LOADED_YET = Sentence(
     "containerd.file-of-tool-not-loaded",

@@ -31,7 +31,6 @@ CRI_SILENT = Sentence(
     "containerd runs, but its CRI does not answer at {socket} ({cause})",
     next='See {log} for "failed to load plugin", correct that and run again',
 )
-NO_REASON_GIVEN = Sentence("containerd.cri-error-without-reason", "no reason given")
 SAYS_NOTHING = Sentence("containerd.cri-says-nothing", "it says nothing")
 VERSION_UNKNOWN = Sentence(
     "containerd.version-unknown",

@@ -11,24 +11,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 
 # ---------------------------------------------------------------- a handler that is in the way
 
-VALUE_NOT_SENT = Sentence(
-    "containerd.handler-value-withheld",
-    "the handler {handler} has a value in {key} that is not sent from the host",
-    why="it does not have the form of such values, and the new handler is copied from this one",
-    next="Write it in the usual form",
-)
 OTHER_KIND = Sentence(
     "containerd.handler-of-other-kind",
     "the handler {handler} is of another kind ({kind})",
     why="it is not one of runc's",
     next="Choose another name in gpufleet_handlers, or remove this handler from the configuration",
-)
-OTHER_PROGRAM = Sentence(
-    "containerd.handler-with-other-program",
-    "the handler {handler} runs {program}",
-    why="that is not a known path of the NVIDIA runtime",
-    next="Set the intended program in gpufleet_handlers ({handler}: binary), choose another "
-    "name there, or remove this handler from the configuration",
 )
 
 # ---------------------------------------------------------------- the cgroup driver
@@ -169,10 +156,4 @@ DEFINED_TWICE = Sentence(
     "containerd.handler-defined-twice",
     "{path}: also defines the handler {handler} and was left unchanged, since it agrees with the desired state",
     next="Before you configure another handler, remove it from this file",
-)
-PROGRAM_NOT_TAKEN_OVER = Sentence(
-    "containerd.handler-program-not-taken-over",
-    "The handler {copied} runs {program}. The handler {handler} has its properties, but "
-    "the NVIDIA runtime starts runc or crun instead of that program: containers of "
-    "{handler} get nothing that only {program} does",
 )
