@@ -86,8 +86,23 @@ _OLDER_PLACES: Mapping[Path, str] = {
         (*table, *path): HANDLER[path] for table in OLDER_TABLES.values() for path in _OLDER_HANDLER
     },
 }
+# Keys that containerd reads before 2.4 and no more from there on (RELEASES.md of 2.4.2, "Deprecated
+# config properties"). It moves the first from the tables of versions 1 and 2, and says of the
+# others in its log that it ignores them.
+CNI_DIRECTORY: Path = (*V3_NAMES, "cni", "bin_dir")
+CNI_DIRECTORIES: Path = (*V3_NAMES, "cni", "bin_dirs")
+TRACING: tuple[Path, ...] = tuple(
+    ("plugins", plugin, key)
+    for plugin, keys in (
+        ("io.containerd.tracing.processor.v1.otlp", ("endpoint", "protocol", "insecure")),
+        ("io.containerd.internal.v1.tracing", ("service_name", "sampling_ratio")),
+    )
+    for key in keys
+)
 PLACES: Mapping[Path, str] = {
     ("version",): "int",
+    CNI_DIRECTORY: "path",
+    **dict.fromkeys((CNI_DIRECTORIES, *TRACING), "key"),
     **{("plugins", name): "key" for name in NAMES_OF_V1},
     ("imports",): "patterns",
     ("disabled_plugins",): "names",

@@ -44,6 +44,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import mismatch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     config,
+    ignored_keys,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad.rules import (
     DRIVER,
@@ -67,6 +68,14 @@ OF_TOOLKIT = (
 COMPRESSED = (".gz", ".xz", ".zst")
 BY_CDI = ("native-cdi", "nvidia-runtime")
 ALL_GIDS = versions.Version(0, 7)  # of CDI, the first with additionalGids
+# The states of an engine's own files, in the order in which `map_file_states` finds them.
+OF_FILES: tuple[State, ...] = (
+    "drop-in-above-root",
+    "config-version-3",
+    "cni-bin-dir",
+    "cdi-switched-off",
+    "tracing-in-files",
+)
 
 
 @dc.dataclass(frozen=True)
@@ -271,11 +280,11 @@ def map_file_states(look: KnownBadLook, instance: Instance) -> dict[State, bool 
         return {}
     version = versions.parse_engine_version(instance.version)
     if version is None:
-        return {"drop-in-above-root": None, "config-version-3": None}
+        return dict.fromkeys(OF_FILES)
     try:
         files = look.facts.configurations.get((instance.config_path, version))
     except PlanError:
-        return {"drop-in-above-root": None, "config-version-3": None}
+        return dict.fromkeys(OF_FILES)
     gone = (
         {str(c["path"]) for c in look.plan.whole.changes if c["op"] == "remove"}
         if look.plan
@@ -287,4 +296,11 @@ def map_file_states(look: KnownBadLook, instance: Instance) -> dict[State, bool 
         if root
         else False
     )
-    return {"drop-in-above-root": above, "config-version-3": files.schema >= 3}
+    found: tuple[bool, ...] = (
+        above,
+        files.schema >= 3,
+        ignored_keys.names_cni_directory(files),
+        ignored_keys.switches_cdi_off(files),
+        ignored_keys.configures_tracing(files),
+    )
+    return dict(zip(OF_FILES, found, strict=True))

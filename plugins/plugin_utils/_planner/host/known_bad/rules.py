@@ -50,6 +50,9 @@ State = Literal[
     "swarm-gpus",
     "enroot",
     "mode-jit-cdi",
+    "cni-bin-dir",
+    "cdi-switched-off",
+    "tracing-in-files",
 ]
 WORDS: Mapping[State, str] = {
     "drop-in-above-root": "a drop-in has a higher `version` than the main file",
@@ -67,6 +70,9 @@ WORDS: Mapping[State, str] = {
     "swarm-gpus": "Docker Swarm assigns GPUs (`node-generic-resources`, `swarm-resource`), and the runtime's mode is not `legacy`",
     "enroot": "enroot is on the host",
     "mode-jit-cdi": "the NVIDIA runtime works in the mode `jit-cdi`",
+    "cni-bin-dir": "the files name CNI's directory by `bin_dir` in `io.containerd.cri.v1.runtime` alone, and not /opt/cni/bin",
+    "cdi-switched-off": "the files set `enable_cdi = false`",
+    "tracing-in-files": "the files configure OpenTelemetry's traces",
 }
 
 

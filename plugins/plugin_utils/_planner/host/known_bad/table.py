@@ -26,6 +26,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.trai
 )
 
 _TOOLKIT = "https://github.com/NVIDIA/nvidia-container-toolkit"
+_REMOVED = (
+    "https://github.com/containerd/containerd/blob/v2.4.2/RELEASES.md#deprecated-config-properties"
+)
 _UPGRADE = "Set gpufleet_toolkit_version to {} or newer"
 _OWN_SPEC = "set gpufleet_cdi_owner: collection"
 
@@ -48,6 +51,40 @@ ROWS: tuple[KnownBadRow, ...] = (
         (ReleaseCondition(CONTAINERD, "2.0.0", "2.3.0"), Is("drop-in-above-root")),
         "Give the drop-in the version of the main file (nvidia-ctk runtime configure --config-source=file does)",
         ("https://github.com/containerd/containerd/pull/12891",),
+    ),
+    KnownBadRow(
+        "containerd-2.4-ignores-bin-dir",
+        "no pod with a network of its own starts (failed to find plugin in path): containerd ignores `bin_dir` of CNI in a file of "
+        "version 3 or 4, and looks in /opt/cni/bin alone",
+        (ReleaseCondition(CONTAINERD, "2.4.0"), Is("cni-bin-dir")),
+        'Write bin_dirs = ["..."] in the place of bin_dir',
+        (_REMOVED, "https://github.com/gardener/gardener/pull/13826"),
+        stops=False,
+    ),
+    KnownBadRow(
+        "containerd-2.4-will-ignore-bin-dir",
+        "an upgrade of containerd to 2.4 leaves pods without a network: from there on containerd ignores `bin_dir` of CNI in a file of "
+        "version 3 or 4",
+        (ReleaseCondition(CONTAINERD, "2.0.0", "2.4.0"), Is("cni-bin-dir")),
+        'Write bin_dirs = ["..."] in the place of bin_dir before you upgrade; containerd 2.1 and newer read it',
+        (_REMOVED, "https://github.com/githubixx/ansible-role-containerd/pull/38"),
+        stops=False,
+    ),
+    KnownBadRow(
+        "containerd-2.4-ignores-cdi-switch",
+        "`enable_cdi = false` has no effect: CDI is always on, and a container gets each device that its pod asks for by CDI",
+        (ReleaseCondition(CONTAINERD, "2.4.0"), Is("cdi-switched-off")),
+        "Remove enable_cdi. If containers should get no device by CDI, remove the CDI specs, or set cdi_spec_dirs = []",
+        (_REMOVED,),
+        stops=False,
+    ),
+    KnownBadRow(
+        "containerd-2.4-ignores-tracing",
+        "from containerd 2.4 on no traces are exported: it ignores where the files send them, and how many it keeps",
+        (ReleaseCondition(CONTAINERD, "2.0.0"), Is("tracing-in-files")),
+        "Set OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_SERVICE_NAME and OTEL_TRACES_SAMPLER in containerd's unit",
+        (_REMOVED,),
+        stops=False,
     ),
     KnownBadRow(
         "toolkit-1.18.0-wrong-directory",

@@ -187,6 +187,48 @@ def test_files_that_cannot_be_read_are_not_known() -> None:
     assert (found.states["drop-in-above-root"], found.states["config-version-3"]) == (None, None)
 
 
+CRI = "[plugins.'io.containerd.cri.v1.runtime']"
+CNI = "[plugins.'io.containerd.cri.v1.runtime'.cni]"
+OLD_CNI = "[plugins.'io.containerd.grpc.v1.cri'.cni]"
+OTLP = "[plugins.'io.containerd.tracing.processor.v1.otlp']"
+TRACES = "[plugins.'io.containerd.internal.v1.tracing']"
+OF_CNI, OF_CDI, OF_TRACES = "cni-bin-dir", "cdi-switched-off", "tracing-in-files"
+# The main file, a drop-in, and the states that follow: keys that containerd 2.4 ignores.
+IGNORED: dict[str, tuple[str, str, set[str]]] = {
+    "nothing": ("version = 3\n", "", set()),
+    "another directory": (f'version = 3\n{CNI}\nbin_dir = "/usr/lib/cni"\n', "", {OF_CNI}),
+    "in version 4": (f'version = 4\n{CNI}\nbin_dir = "/usr/lib/cni"\n', "", {OF_CNI}),
+    "the usual one": (f'version = 3\n{CNI}\nbin_dir = "/opt/cni/bin"\n', "", set()),
+    "as 2.3 prints it": (f"version = 3\n{CNI}\nbin_dir = ''\nbin_dirs = ['/a']\n", "", set()),
+    "moved by containerd": (f'version = 2\n{OLD_CNI}\nbin_dir = "/usr/lib/cni"\n', "", set()),
+    "in a drop-in": ("version = 3\n", f'{CNI}\nbin_dir = "/usr/lib/cni"\n', {OF_CNI}),
+    "a drop-in has both": (
+        f'version = 3\n{CNI}\nbin_dir = "/usr/lib/cni"\n',
+        f'{CNI}\nbin_dirs = ["/usr/lib/cni"]\n',
+        set(),
+    ),
+    "switched off": (f"version = 3\n{CRI}\nenable_cdi = false\n", "", {OF_CDI}),
+    "switched on again": (
+        f"version = 3\n{CRI}\nenable_cdi = false\n",
+        f"{CRI}\nenable_cdi = true\n",
+        set(),
+    ),
+    "traces": (f'version = 3\n{OTLP}\nendpoint = "http://a:4318"\n', "", {OF_TRACES}),
+    "sampled traces": (f"version = 3\n{TRACES}\nsampling_ratio = 0.1\n", "", {OF_TRACES}),
+}
+
+
+@pytest.mark.parametrize("name", IGNORED)
+def test_keys_that_a_later_containerd_ignores(name: str) -> None:
+    main, drop_in, states = IGNORED[name]
+    head, _line, rest = main.partition("\n")
+    imports = 'imports = ["/etc/containerd/conf.d/*.toml"]'
+    files = {MAIN: f"{head}\n{imports}\n{rest}"}
+    files |= {DROP_IN: f"version = 3\n{drop_in}"} if drop_in else {}
+    found = view(instance("containerd", "2.4.2"), of=seen(files=files)).states
+    assert {state for state in (OF_CNI, OF_CDI, OF_TRACES) if found[state]} == states  # type: ignore[index]
+
+
 STALE = staleness.SpecVerdict("/etc/cdi/nvidia.yaml", "other", "stale", "0.6.0")
 FRESH = staleness.SpecVerdict("/etc/cdi/nvidia.yaml", "other", "fresh", "0.6.0")
 SPECS = [

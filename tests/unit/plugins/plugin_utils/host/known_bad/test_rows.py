@@ -60,6 +60,7 @@ PACKED, CURRENT, CDI, REPO = (
 )
 MOUNTS = "mounts-accepted"
 SWARM = "swarm-gpus"
+BIN_DIR = "cni-bin-dir"
 
 CASES: dict[str, list[tuple[dict[str, str], tuple[str, ...], str]]] = {
     "containerd-refuses-newer-drop-in": [
@@ -79,6 +80,35 @@ CASES: dict[str, list[tuple[dict[str, str], tuple[str, ...], str]]] = {
         ({"containerd": "2.3.0"}, (ABOVE,), GOOD),
         ({"containerd": "1.7.34"}, (ABOVE,), GOOD),
         ({"containerd": NOT_KNOWN}, (ABOVE,), UNKNOWN),
+    ],
+    "containerd-2.4-ignores-bin-dir": [
+        ({"containerd": "2.4.0"}, (BIN_DIR,), BAD),
+        ({"containerd": "2.4.2"}, (BIN_DIR,), BAD),
+        ({"containerd": "2.3.7"}, (BIN_DIR,), GOOD),
+        ({"containerd": "2.4.2"}, (), GOOD),
+        ({"containerd": "2.4.2"}, (f"{BIN_DIR}?",), UNKNOWN),
+        ({"containerd": NOT_KNOWN}, (BIN_DIR,), UNKNOWN),
+    ],
+    "containerd-2.4-will-ignore-bin-dir": [
+        ({"containerd": "2.0.0"}, (BIN_DIR,), BAD),
+        ({"containerd": "2.3.7"}, (BIN_DIR,), BAD),
+        ({"containerd": "2.4.0"}, (BIN_DIR,), GOOD),
+        ({"containerd": "1.7.24"}, (BIN_DIR,), GOOD),
+        ({"containerd": "2.3.7"}, (), GOOD),
+        ({"containerd": "2.3.7"}, (f"{BIN_DIR}?",), UNKNOWN),
+    ],
+    "containerd-2.4-ignores-cdi-switch": [
+        ({"containerd": "2.4.0"}, ("cdi-switched-off",), BAD),
+        ({"containerd": "2.3.7"}, ("cdi-switched-off",), GOOD),
+        ({"containerd": "2.4.2"}, (), GOOD),
+        ({"containerd": NOT_KNOWN}, ("cdi-switched-off",), UNKNOWN),
+    ],
+    "containerd-2.4-ignores-tracing": [
+        ({"containerd": "2.4.0"}, ("tracing-in-files",), BAD),
+        ({"containerd": "2.0.0"}, ("tracing-in-files",), BAD),
+        ({"containerd": "1.7.24"}, ("tracing-in-files",), GOOD),
+        ({"containerd": "2.3.7"}, ("tracing-in-files?",), UNKNOWN),
+        ({"containerd": "2.4.2"}, (), GOOD),
     ],
     "toolkit-1.18.0-wrong-directory": [
         ({"toolkit": "1.18.0-1", "containerd": "1.7.24"}, (), BAD),
