@@ -118,14 +118,15 @@ KNOWN: Mapping[str, KnownProject] = {
     ),
     "driver": KnownProject(
         "NVIDIA driver",
-        "610.43.02",
+        # the files of its packages, by a spec that was published (tests/fixtures/replayed_specs.yml)
+        "615.71.09",
         "2026-11-26",
         "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json",
-        ("host.cdi.driver_files.catalogue", "workloads.images.cuda"),
+        ("host.cdi.driver_files.catalogue",),
     ),
     "cuda": KnownProject(
         "CUDA",
-        "13.3",
+        "13.5",
         "2026-11-26",
         "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html",
         ("workloads.images.cuda",),

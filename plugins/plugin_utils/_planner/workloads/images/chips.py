@@ -17,9 +17,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
 # vendor 10de: the chip of each device id
 PCI_IDS = "https://github.com/pciutils/pciids/blob/master/pci.ids"
 CUDA_GPUS = "https://developer.nvidia.com/cuda-gpus"  # the compute capability of each product
+# Rubin's, which CUDA_GPUS does not have yet; the driver's open modules call its chip GR100
+# (published/rubin/gr100). GR102's is not published.
+RUBIN = "https://github.com/pytorch/pytorch/pull/190654"
 # First and last device id of a block that NVIDIA has given to one chip (PCI_IDS), the chip, its
-# compute capability (CUDA_GPUS). A chip whose compute capability is not published is not here, nor
-# are those of Jetsons, which are on no PCI bus.
+# compute capability (CUDA_GPUS, RUBIN). A chip whose compute capability is not published is not here,
+# nor are those of Jetsons before Thor, which are on no PCI bus.
 CHIPS: tuple[tuple[int, int, str, str], ...] = (
     (0x0FC0, 0x0FFF, "GK107", "3.0"),
     (0x1001, 0x102C, "GK110", "3.5"),
@@ -63,12 +66,14 @@ CHIPS: tuple[tuple[int, int, str, str], ...] = (
     (0x2880, 0x28FF, "AD107", "8.9"),
     (0x2900, 0x297F, "GB100", "10.0"),
     (0x2980, 0x29FF, "GB102", "10.0"),
+    (0x2B00, 0x2B7F, "GB10B", "11.0"),
     (0x2B80, 0x2BFF, "GB202", "12.0"),
     (0x2C00, 0x2C7F, "GB203", "12.0"),
     (0x2D00, 0x2D7F, "GB206", "12.0"),
     (0x2D80, 0x2DFF, "GB207", "12.0"),
     (0x2E00, 0x2E7F, "GB20B", "12.1"),
     (0x2F00, 0x2F7F, "GB205", "12.0"),
+    (0x3000, 0x307F, "GR100", "10.7"),
     (0x3180, 0x31FF, "GB110", "10.3"),
 )
 # Systems on a chip. NVIDIA guarantees code to run on a later minor version among desktop GPUs only,
@@ -118,6 +123,9 @@ SIZES: Mapping[str, int] = {
     "H200 NVL": 141,
     "RTX A6000": 48,
     "RTX 6000 Ada Generation": 48,
+    "RTX PRO 6000 Blackwell Server Edition": 96,
+    "RTX PRO 6000 Blackwell Workstation Edition": 96,
+    "RTX PRO 6000 Blackwell Max-Q Workstation Edition": 96,
 }
 
 

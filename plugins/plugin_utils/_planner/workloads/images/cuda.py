@@ -17,11 +17,17 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
 Support = Literal["native", "minor", "forward"]
 
 RELEASE_NOTES = "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html"
+SINGLE_RELEASES = (
+    "https://github.com/JuliaPackaging/Yggdrasil/pull/14742",
+    "https://developer.download.nvidia.com/compute/nvidia-driver/redist/redistrib_620.70.06.json",
+)
 COMPATIBILITY = "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"
 # CUDA, and the first driver for Linux on x86_64 that brings it: `CUDA Toolkit and Corresponding
 # Driver Versions` in RELEASE_NOTES (13.3), general availability where there are updates. CUDA 9.1
 # is that of the release notes of its own time, since 390.46 in today's table is the first one of a
 # branch for data centres. No toolkit 12.7 was released, so R565 counts as 12.6.
+# 13.4 and 13.5 are those of the drivers that were released with them: 13.4 was first available as
+# 13.4.1, with 615.71.09 (SINGLE_RELEASES); the manifest of 620.70.06 says `cuda_variant` 13.5.
 TOOLKITS: tuple[tuple[str, str], ...] = (
     ("7.0", "346.46"),
     ("7.5", "352.31"),
@@ -54,6 +60,8 @@ TOOLKITS: tuple[tuple[str, str], ...] = (
     ("13.1", "590.44.01"),
     ("13.2", "595.45.04"),
     ("13.3", "610.43.02"),
+    ("13.4", "615.71.09"),
+    ("13.5", "620.70.06"),
 )
 # Major release of CUDA, and the first driver that runs all of its minor ones: COMPATIBILITY.
 FLOORS: dict[int, str] = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
