@@ -15,6 +15,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     PlanError,
+    QueryFailed,
     Refusal,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
@@ -188,10 +189,15 @@ def list_host_questions(policy: Policy) -> list[queries.Question]:
 def see(policy: Policy, obs: Observation) -> SeenHost:
     """Find the engines, the GPUs and the other writers, and decide. With state: absent, an
     undecidable host gets an empty record.
+
+    A query that failed leaves no such record: its answer might have named a kubelet or a program
+    that needs what is taken back.
     """
     engines = read_engine_facts(policy, obs)
     try:
         return decide_seen_host(policy, obs, engines)
+    except QueryFailed:
+        raise
     except PlanError:
         if policy.state != "absent":
             raise

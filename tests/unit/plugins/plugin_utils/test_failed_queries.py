@@ -159,6 +159,33 @@ def test_no_failed_query_leads_to_another_plan(name: str, options: dict[str, Any
     assert others == []
 
 
+def converge(host: QueriedHost) -> QueriedHost:
+    """Return the host with the whole files that its plan writes."""
+    came = planned(host)
+    assert came.plan is not None
+    written = {c["path"]: c["content"] for c in came.plan.changes if "content" in c}
+    return dc.replace(host, files={**host.files, **written})
+
+
+@pytest.mark.parametrize("name", ["containerd 2.1", "CRI-O", "Docker"])
+def test_no_failed_query_leads_to_another_removal(name: str) -> None:
+    """What would be taken back is the same, or nothing is, since the answer could have named who
+    needs it.
+    """
+    host = converge(QUERIED_HOSTS[name])
+    good = planned(host, state="absent")
+    assert good.plan is not None, good.said
+    assert good.plan.changes
+    came = {
+        qid: planned(host, qid, kind, state="absent")
+        for qid, kind in zip(good.asked, itertools.cycle(ERRORS), strict=False)
+    }
+    others = [
+        qid for qid, one in came.items() if one.plan is not None and judged(one.plan) != good.plan
+    ]
+    assert others == []
+
+
 def judged(plan: Plan) -> Plan:
     """The plan without the sentence on rows of the table of known-bad combinations that could not
     be judged, for the query that failed.

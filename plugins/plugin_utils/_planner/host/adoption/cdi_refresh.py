@@ -142,7 +142,11 @@ def parse_toolkit_version(text: str) -> str:
 
 
 def is_mask(file: ObservedFile) -> bool:
-    return file.exists and (
+    """Tell whether a unit's file masks the unit. Raise QueryFailed if the file cannot be read."""
+    if not file.exists:
+        return False
+    # A link to /dev/null is a device, without a content.
+    return not file.text and (
         file.real == "/dev/null" or (file.type == "file" and file.content == "")
     )
 
