@@ -428,7 +428,10 @@ def test_a_capture_has_nothing_of_other_libraries() -> None:
     kept = specs.narrow_loader_cache({key: {"content": text, "size": len(text)}, "a": 1})
     content = kept[key]["content"]
     assert ld_cache.parse_ld_cache(content.encode("utf-8", "surrogateescape")) == CACHE[:1]
-    assert discover.list_folders_elsewhere(content) == discover.list_folders_elsewhere(text)
+    folders = [
+        discover.list_folders_elsewhere(discover.read_loader_cache(t)) for t in (content, text)
+    ]
+    assert folders == [["/opt/nv/lib64"]] * 2
     assert (kept[key]["size"], kept["a"]) == (len(content), 1)
     assert ld_cache.parse_ld_cache(specs.render_loader_cache(CACHE)) == CACHE
 
@@ -436,7 +439,7 @@ def test_a_capture_has_nothing_of_other_libraries() -> None:
 @pytest.mark.parametrize("content", ["", "rubbish"])
 def test_a_cache_that_is_none_has_no_library(content: str) -> None:
     kept = specs.narrow_loader_cache({f"file:{ld_cache.PATH}": {"content": content}})
-    assert discover.list_folders_elsewhere(kept[f"file:{ld_cache.PATH}"]["content"]) == []
+    assert discover.read_loader_cache(kept[f"file:{ld_cache.PATH}"]["content"]) == ()
     assert "rubbish" not in kept[f"file:{ld_cache.PATH}"]["content"]
 
 

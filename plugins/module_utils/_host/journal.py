@@ -109,28 +109,6 @@ def _read_xattrs(path):
         raise host_files.build_os_error(exc, path)
 
 
-def describe_snapshot(state):
-    """Return a snapshot without its bytes, in a form for JSON."""
-    if state is None:
-        return {"existed": False, "sha256_before": None}
-    return {
-        "existed": True,
-        "sha256_before": digest_snapshot(state),
-        "mode": state.mode,
-        "uid": state.uid,
-        "gid": state.gid,
-        "mtime_ns": state.mtime,
-        "selinux": state.xattrs.get("security.selinux", b"")
-        .rstrip(b"\0")
-        .decode("ascii", "replace")
-        or None,
-        "xattrs": {
-            name: binascii.b2a_base64(value, newline=False).decode("ascii")
-            for name, value in state.xattrs.items()
-        },
-    }
-
-
 def restore_snapshot(meta, data):
     """Return a file's content and attributes from before; None if it did not exist."""
     if not meta["existed"]:

@@ -278,9 +278,12 @@ def _answer_paths(root, question):
     # `base` is a root within the root, for a driver that lies in a tree of its own: its links are
     # followed inside it.
     base = question.get("base") or "/"
-    files = file_queries.list_paths(
-        root + host_files.resolve_links(root, base)[0].rstrip("/"), question["patterns"]
-    )
+    tree = host_files.resolve_links(root, base)[0].rstrip("/")
+    files = file_queries.list_paths(root + tree, question["patterns"])
+    if question.get("trust"):
+        for entry in files:
+            doubt = trust.judge_path(root, base) or trust.judge_path(root, entry["path"], tree=tree)
+            entry["untrusted"] = trust.describe_doubt(doubt) if doubt else ""
     if question.get("populated"):
         files = [
             entry

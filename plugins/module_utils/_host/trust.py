@@ -48,7 +48,7 @@ def build_untrusted_error(path, doubt):
 # ------------------------------------------------------------------------------------------------------------
 
 
-def judge_path(root, wanted, groups=()):
+def judge_path(root, wanted, groups=(), tree=""):
     """Return None if only root can change what is found at a host path, else a Doubt.
 
     Every component from `/` is judged, and also every component that links lead through.
@@ -56,9 +56,10 @@ def judge_path(root, wanted, groups=()):
     groups: names of the groups that may write as well, since each is the admin group of the very
     program whose configuration this is. A path that does not exist belongs to no account: the
     directory where it would be must belong to root.
+    tree: the real place of a tree that the path is in, and whose links are followed inside it.
     """
-    real, links = host_files.resolve_links(root, wanted)
-    return get_first_doubt(judge_spot(root, place, groups) for place in links + [real])
+    real, links = host_files.resolve_links(root + tree, wanted)
+    return get_first_doubt(judge_spot(root, tree + place, groups) for place in links + [real])
 
 
 def judge_spot(root, place, groups=(), whole=True):

@@ -8,6 +8,7 @@ place, in room that was taken beforehand, so a full disk cannot keep a transacti
 it was taken back. Host side: standard library only, Python 3.6.
 """
 
+import binascii
 import collections
 import contextlib
 import errno
@@ -30,6 +31,28 @@ KEPT_WORDS = 256 * 1024
 PROBATION = "its probation"
 PATIENCE = 30  # seconds that one waits for the end of another's probation
 _PAUSE = 0.05
+
+
+def describe_snapshot(state):
+    """Return a snapshot without its bytes, in a form for JSON."""
+    if state is None:
+        return {"existed": False, "sha256_before": None}
+    return {
+        "existed": True,
+        "sha256_before": journal.digest_snapshot(state),
+        "mode": state.mode,
+        "uid": state.uid,
+        "gid": state.gid,
+        "mtime_ns": state.mtime,
+        "selinux": state.xattrs.get("security.selinux", b"")
+        .rstrip(b"\0")
+        .decode("ascii", "replace")
+        or None,
+        "xattrs": {
+            name: binascii.b2a_base64(value, newline=False).decode("ascii")
+            for name, value in state.xattrs.items()
+        },
+    }
 
 
 def sync_directory(path):
@@ -253,7 +276,7 @@ def describe_changes(base, name, changes, **more):
     for number, change in enumerate(changes):
         kept = journal.read_original_meta(base, change.path)
         record = dict(
-            journal.describe_snapshot(change.before),
+            describe_snapshot(change.before),
             path=change.path,
             real=change.real,
             sha256_after=journal.digest_snapshot(change.after),
@@ -423,7 +446,7 @@ def keep_original(base, change, token):
     if journal.read_original_meta(base, change.path) is not None:
         return
     meta = dict(
-        journal.describe_snapshot(change.before),
+        describe_snapshot(change.before),
         schema=journal.SCHEMA,
         path=change.path,
         made_dirs=sorted({*change.made_dirs, *_list_made_before(base, change.real)}, key=len),

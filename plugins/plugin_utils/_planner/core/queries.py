@@ -209,16 +209,20 @@ def ask_for_populated_groups(name: str, patterns: list[str]) -> Question:
     return {**ask_for_paths(name, patterns), "populated": True}
 
 
-def ask_for_paths(name: str, patterns: list[str], base: str = "/") -> Question:
+def ask_for_paths(
+    name: str, patterns: list[str], base: str = "/", *, trust: bool = False
+) -> Question:
     """Ask for the paths that match many patterns, without their content.
 
     base: the tree within the host in which patterns and their links are followed.
+    trust: ask also of each path that accounts besides root can change why so.
     """
     q: Question = {
         "id": f"paths:{name}" + ("" if base == "/" else f" in {base}"),
         "kind": "paths",
         "patterns": patterns,
     }
+    q = {**q, "trust": True} if trust else q
     return q if base == "/" else {**q, "base": base}
 
 

@@ -291,6 +291,71 @@ def test_links_of_a_tree_within_are_followed_inside_it(tmp_path):
         assert [(entry["path"], entry["real"]) for entry in found] == [("/lib/x", "/usr/x")]
 
 
+OTHERS = "may be written to by others"
+# What a listing says of whose a path is: what is changed in the tree, the listed paths, and the
+# place that is doubted with its reason.
+WHOSE = {
+    "root's alone": ({}, "/opt/nv/lib/a.so", None),
+    "a file that others write": (
+        {"opt/nv/lib/a.so": 0o666},
+        "/opt/nv/lib/a.so",
+        ("/opt/nv/lib/a.so", OTHERS),
+    ),
+    "its folder": ({"opt/nv/lib": 0o777}, "/opt/nv/lib/a.so", ("/opt/nv/lib", OTHERS)),
+    "a sticky folder": ({"opt/nv/lib": 0o1777}, "/opt/nv/lib/a.so", ("/opt/nv/lib", OTHERS)),
+    "a folder above": ({"opt": 0o777}, "/opt/nv/lib/a.so", ("/opt", OTHERS)),
+    "where a link leads": ({"home/alice": 0o777}, "/opt/nv/lib/b.so", ("/home/alice", OTHERS)),
+    "a link to nothing": ({"home/alice": 0o777}, "/opt/nv/lib/c.so", ("/home/alice", OTHERS)),
+    "beside it alone": ({"home/alice": 0o777}, "/opt/nv/lib/a.so", None),
+    "a linked folder": ({"opt/nv": 0o777}, "/opt/linked/a.so", ("/opt/nv", OTHERS)),
+}
+
+
+@pytest.mark.parametrize("case", WHOSE)
+@pytest.mark.parametrize("base", ["/", "/run/driver"])
+def test_a_listing_says_whose_each_path_is(tmp_path, case, base):
+    changed, path, doubted = WHOSE[case]
+    inside = base.strip("/").replace("/", "__") + ("__" if base != "/" else "")
+    root = tree(
+        tmp_path,
+        **{
+            inside + name: text
+            for name, text in {
+                "opt__nv__lib__a.so": "x",
+                "opt__nv__lib__b.so": "->/home/alice/b.so",
+                "opt__nv__lib__c.so": "->/home/alice/none.so",
+                "home__alice__b.so": "x",
+                "opt__linked": "->/opt/nv/lib",
+            }.items()
+        },
+    )
+    for place, mode in changed.items():
+        os.chmod("%s%s/%s" % (root, base.rstrip("/"), place), mode)
+    more = {} if base == "/" else {"base": base}
+    (entry,) = ask(root=root, kind="paths", patterns=[path], trust=True, **more)["files"]
+    place, why = doubted or ("", "")
+    assert entry["untrusted"].startswith(base.rstrip("/") + place + " " if doubted else "")
+    assert why in entry["untrusted"]
+    assert bool(entry["untrusted"]) == bool(doubted)
+    (entry,) = ask(root=root, kind="paths", patterns=[path], **more)["files"]
+    assert "untrusted" not in entry
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_listing_says_which_account_a_path_belongs_to(tmp_path):
+    root = tree(
+        tmp_path, opt__nv__a="x", run__driver__lib__a="x", etc__passwd="alice:x:1234:1234::/:\n"
+    )
+    for place in ("opt/nv/a", "run/driver"):
+        os.chown("%s/%s" % (root, place), 1234, 1234)
+    for pattern, base, place in (
+        ("/opt/nv/a", "/", "/opt/nv/a"),
+        ("/lib/*", "/run/driver", "/run/driver"),
+    ):
+        (entry,) = ask(root=root, kind="paths", patterns=[pattern], base=base, trust=True)["files"]
+        assert entry["untrusted"].startswith("%s belongs to user alice. " % place)
+
+
 def test_a_link_that_leads_to_itself_hides_no_other_file(tmp_path):
     tree(tmp_path, good="x", loop="->loop", gone="->nowhere")
     found = {

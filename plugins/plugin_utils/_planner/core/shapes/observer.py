@@ -81,6 +81,7 @@ _PLACE: Mapping[str, Shape] = {
     "type": FILE_TYPE,
     "mode": MODE,
     "spot?": PATH,
+    "untrusted?": MESSAGE,
 }
 _ENTRY: Mapping[str, Shape] = {
     "name": NAME,

@@ -11,6 +11,10 @@ import dataclasses as dc
 from collections.abc import Callable, Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    join_texts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
     HostDecision,
@@ -55,15 +59,16 @@ class OfDriver:
     left_out: tuple[str, ...]
     void_mount: bool
     bare: bool = False  # not one library of the driver was found
+    obstacles: tuple[Message, ...] = ()  # why some files were not found, or are not mounted
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Advice about missing files, () if none is missing.
+        """Advice about missing files, () if none is missing. A known cause is said in its place.
 
         A spec without them is of use all the same: a host may be there only to be watched.
         """
-        if not self.missing:
-            return ()
+        if not self.missing or self.obstacles:
+            return self.obstacles
         return (messages.LIBRARIES_MISSING.fill(missing=", ".join(self.missing)),)
 
 
@@ -91,6 +96,7 @@ def read_driver_part(
             policy, programs, toolkit_config.read_toolkit_config_facts(policy, obs), host
         ),
         bool(found.missing) and not found.libraries,
+        found.obstacles,
     )
 
 
@@ -100,6 +106,12 @@ def require_libraries(of: OfDriver, version: str, writes: Iterable[Plan]) -> Non
     nvidia-ctk makes no spec then either.
     """
     if of.bare and any(planned.changes for planned in writes):
+        if of.obstacles:
+            causes = join_texts("; ", (cause.drop_step() for cause in of.obstacles))
+            raise PlanError(
+                messages.LIBRARIES_OUT_OF_REACH.fill(version=version, causes=causes),
+                next=join_texts(". ", dict.fromkeys(cause.next for cause in of.obstacles)),
+            )
         raise PlanError(
             messages.NO_LIBRARIES.fill(version=version, missing=", ".join(of.missing[:2]))
         )

@@ -47,6 +47,12 @@ NO_LIBRARIES = Sentence(
     next="Install the driver's packages for compute workloads. If its files lie below a directory of their own, "
     "name it in gpufleet_cdi_driver_root",
 )
+LIBRARIES_OUT_OF_REACH = Sentence(
+    "cdi.libraries-out-of-reach",
+    "no CDI spec can be made: the kernel module {version} is loaded, and its libraries are not to be had",
+    why="{causes}",
+    next="Correct what is named, then run again",
+)
 LIBRARIES_MISSING = Sentence(
     "cdi.libraries-missing",
     "the driver's files on this host lack {missing}: install the rest of its packages if containers need it",

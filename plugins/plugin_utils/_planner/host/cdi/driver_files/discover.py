@@ -19,6 +19,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    read_error_message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Policy,
 )
@@ -28,11 +32,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     WHOLE,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text.names import (
+    show_few_texts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
     catalogue,
     driver_listing,
     ld_cache,
     manifest,
+    messages,
     roots,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files.driver_listing import (
@@ -40,6 +48,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 )
 
 CORE = ("libcuda", "libnvidia-ml")  # a host without either has no driver there
+MOST_NAMED = 3  # files, or reasons, in a sentence
 MOST_FOLDERS = 64  # a host with many releases of CUDA has some 20
 VERSIONED = re.compile(r"(?P<stem>.+?)\.so\.(?P<version>\d{1,9}\.\d{1,9}(?:\.\d{1,9})?)")
 
@@ -89,7 +98,7 @@ def build_driver_file(match: Match, container: str, driver_root: str) -> DriverF
 @dc.dataclass(frozen=True)
 class DriverFiles:
     """The files found for one version of the driver. missing: what should be there; left_out: what
-    stays out of containers.
+    stays out of containers; obstacles: why some were not found, or are not mounted.
     """
 
     version: str = ""
@@ -103,6 +112,7 @@ class DriverFiles:
     sockets: tuple[DriverFile, ...] = ()
     missing: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    obstacles: tuple[Message, ...] = ()
 
 
 def get_library_stem(name: str) -> str:
@@ -122,16 +132,19 @@ class DriverPlace:
 
 @dc.dataclass(frozen=True)
 class DriverFileFacts:
-    """All that a host has in the places of the driver's files.
+    """A host's facts about the driver's files: all that is in their places.
 
     listing: the entries of these places. manifest: the driver's own list. mps: the folder of MPS if
-    containers may get it.
+    containers may get it. untrusted: the entries that accounts besides root can change; no container
+    gets them. obstacles: why entries could not be listed.
     """
 
     listing: tuple[Match, ...]
     manifest: tuple[manifest.ListedDriverFile, ...]
     mps: Match | None
     place: DriverPlace
+    untrusted: tuple[Match, ...] = ()
+    obstacles: tuple[Message, ...] = ()
 
 
 def read_driver_file_facts(policy: Policy, obs: Observation) -> DriverFileFacts | None:
@@ -142,12 +155,14 @@ def read_driver_file_facts(policy: Policy, obs: Observation) -> DriverFileFacts 
     if not driver_listing.list_driver_file_questions(policy):
         return None
     seen = driver_listing.list_matches(policy, obs)
+    more: tuple[Match, ...] = ()
+    obstacles: tuple[Message, ...] = ()
     if not any(m.type == "file" and m.usual and get_library_stem(m.name) in CORE for m in seen):
-        seen = (*seen, *find_files_elsewhere(policy, obs))
+        more, obstacles = find_files_elsewhere(policy, obs)
     folder = driver_listing.get_firmware_folder(policy, obs)
     if folder:
-        more = obs.get_answer(driver_listing.ask_for_firmware(policy, folder)).get("files") or ()
-        seen = (*seen, *map(driver_listing.build_match, more))
+        listed = obs.get_answer(driver_listing.ask_for_firmware(policy, folder)).get("files") or ()
+        more = (*more, *map(driver_listing.build_match, listed))
     place = DriverPlace(
         policy.cdi_driver_root,
         str(obs.host.get("machine") or ""),
@@ -156,10 +171,12 @@ def read_driver_file_facts(policy: Policy, obs: Observation) -> DriverFileFacts 
         folder,
     )
     return DriverFileFacts(
-        seen,
+        (*seen, *(m for m in more if not m.untrusted)),
         driver_listing.read_driver_manifest(policy, obs),
         _find_mps_folder(policy, obs, seen),
         place,
+        tuple(m for m in more if m.untrusted),
+        obstacles,
     )
 
 
@@ -174,8 +191,15 @@ def find_driver_files(
     """
     if facts is None:
         return DriverFiles()
-    wanted = version or get_driver_file_version(facts.listing)
-    return select_driver_files(facts, frozenset(features), wanted)
+    wanted = frozenset(features)
+    found = select_driver_files(facts, wanted, version or get_driver_file_version(facts.listing))
+    obstacles = facts.obstacles
+    if facts.untrusted:
+        whole = dc.replace(facts, listing=(*facts.listing, *facts.untrusted))
+        lost = select_driver_files(whole, wanted, version or get_driver_file_version(whole.listing))
+        mounted = list_mounted_paths(lost)
+        obstacles = (*obstacles, *explain_untrusted_files(facts.untrusted, mounted))
+    return dc.replace(found, obstacles=obstacles) if obstacles else found
 
 
 # hosts with the same driver, distribution and kernel have the same files
@@ -266,18 +290,30 @@ def names_of(found: DriverFiles) -> set[str]:
     return names | {posixpath.basename(path) for f in others for path in (f.path, f.container)}
 
 
-def find_files_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
+def find_files_elsewhere(
+    policy: Policy, obs: Observation
+) -> tuple[tuple[Match, ...], tuple[Message, ...]]:
     """Find the driver's files in folders that only the loader's cache knows: its libraries, and the
     programs beside them. It takes two more looks, on few hosts (NeedMore).
+
+    Return them, and why the cache tells nothing. An account that can change such a file would have
+    it in the containers of all others by a spec of root's, so each entry says whether one can.
     """
-    where = roots.get_path_beneath_root(policy.cdi_driver_root, ld_cache.PATH)
+    root = policy.cdi_driver_root
+    where = roots.get_path_beneath_root(root, ld_cache.PATH)
     question = queries.ask_for_file(where, keep=WHOLE)
     if not obs.was_asked(question):
         raise NeedMore([question])
-    cache = obs.get_text(where) or ""
+    try:
+        cache = read_loader_cache(obs.get_text(where))
+    except ValueError as exc:
+        command = "ldconfig" if root == "/" else f"ldconfig -r {roots.clean_tree_root(root)}"
+        problem = read_error_message(exc)
+        row = messages.CACHE_UNREADABLE
+        return (), (row.fill(path=where, problem=problem, command=command),)
     folders = list_folders_elsewhere(cache)
     if not folders:
-        return ()
+        return (), ()
     patterns = [
         *(
             f"{folder}/{name}"
@@ -290,23 +326,51 @@ def find_files_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
             for name in catalogue.BINARIES
         ),
     ]
-    more = queries.ask_for_paths(
-        f"driver files in {':'.join(folders)}", patterns, policy.cdi_driver_root
+    asked = queries.ask_for_paths(
+        f"driver files in {':'.join(folders)}", patterns, root, trust=True
     )
-    return tuple(driver_listing.build_match(f) for f in obs.get_answer(more).get("files") or ())
+    return tuple(
+        driver_listing.build_match(f) for f in obs.get_answer(asked).get("files") or ()
+    ), ()
 
 
-def list_folders_elsewhere(cache: str, stems: Container[str] | None = None) -> list[str]:
+def list_mounted_paths(found: DriverFiles) -> set[str]:
+    """Return the paths of the host that containers get."""
+    others = (*found.xorg, *found.files, *found.firmware, *found.binaries, *found.sockets)
+    libraries = (*found.libraries, *found.platforms)
+    return {library.path for library in libraries} | {other.path for other in others}
+
+
+def explain_untrusted_files(found: Iterable[Match], mounted: set[str]) -> tuple[Message, ...]:
+    """Return why files are not mounted that users besides root can change; () for none of them.
+
+    mounted: the paths that containers would get otherwise.
+    """
+    doubted = [m for m in found if m.untrusted and {m.path, m.real} & mounted]
+    if not doubted:
+        return ()
+    files = show_few_texts([m.path for m in doubted], MOST_NAMED)
+    doubts = show_few_texts(drop_repeated_items(m.untrusted for m in doubted), MOST_NAMED)
+    return (messages.FILES_UNTRUSTED.fill(files=files, doubts=doubts),)
+
+
+def read_loader_cache(text: str) -> tuple[ld_cache.Entry, ...]:
+    """Read a loader's cache; () for an empty text, since a host need not have one.
+
+    Raise ValueError with one sentence if it cannot be read.
+    """
+    return ld_cache.parse_ld_cache(text.encode("utf-8", "surrogateescape")) if text else ()
+
+
+def list_folders_elsewhere(
+    cache: Iterable[ld_cache.Entry], stems: Container[str] | None = None
+) -> list[str]:
     """List the folders of the driver's libraries that a loader's cache names, the usual ones left
-    out; [] for a cache that cannot be read. stems: of these libraries alone, None for all.
+    out. stems: of these libraries alone, None for all.
 
     No more than MOST_FOLDERS: each is asked for with a pattern for each name.
     """
-    try:
-        known = ld_cache.parse_ld_cache(cache.encode("utf-8", "surrogateescape")) if cache else ()
-    except ValueError:
-        return []
-    libraries = filter(is_driver_entry, known)
+    libraries = filter(is_driver_entry, cache)
     folders = [
         f
         for f in drop_repeated_items(
@@ -326,7 +390,7 @@ def is_driver_entry(entry: ld_cache.Entry) -> bool:
     )
 
 
-def list_program_folders(cache: str, folders: Iterable[str]) -> list[str]:
+def list_program_folders(cache: Iterable[ld_cache.Entry], folders: Iterable[str]) -> list[str]:
     """List the folders of the driver's programs: beside those of libcuda or NVML alone.
 
     CUDA and what is built with it have names of the driver's form, too. What lies beside those is

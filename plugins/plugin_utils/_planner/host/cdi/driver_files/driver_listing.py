@@ -41,7 +41,8 @@ class Match:
     """An entry of the listing.
 
     path: its place in the listing. spot: that place with the links of its folders resolved. real:
-    the place that it leads to, '' for nowhere.
+    the place that it leads to, '' for nowhere. untrusted: why accounts besides root can change what
+    is there, '' if they cannot, or if the listing was not asked for it.
     """
 
     path: str
@@ -49,6 +50,7 @@ class Match:
     real: str
     type: str
     mode: int
+    untrusted: str = ""
 
     @functools.cached_property
     def folder(self) -> str:
@@ -117,7 +119,10 @@ def is_one_folder(text: str) -> bool:
 
 def ask_for_firmware(policy: Policy, folder: str) -> queries.Question:
     return queries.ask_for_paths(
-        f"firmware in {folder}", list_firmware_patterns(folder), policy.cdi_driver_root
+        f"firmware in {folder}",
+        list_firmware_patterns(folder),
+        policy.cdi_driver_root,
+        trust=True,
     )
 
 
@@ -213,6 +218,7 @@ def build_match(answer: Mapping[str, Any]) -> Match:
         answer["real"] or "",
         answer["type"],
         answer["mode"],
+        answer.get("untrusted") or "",
     )
 
 

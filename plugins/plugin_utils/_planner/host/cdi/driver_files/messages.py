@@ -19,3 +19,17 @@ CACHE_TEXT_LONG = Sentence(
 CACHE_CUT_SHORT = Sentence("driver-files.cache-cut-short", "it is cut short")
 FILE_LIST_NOT_JSON = Sentence("driver-files.list-not-json", "it is not JSON: {problem}")
 FILE_LIST_NO_LIST = Sentence("driver-files.list-no-list", "it is not a list")
+
+# why the driver's files were not found, or are not mounted, and what to do
+CACHE_UNREADABLE = Sentence(
+    "driver-files.cache-unreadable",
+    "{path} cannot be read, which names the folders of libraries outside the usual ones",
+    why="{problem}",
+    next="Run {command} on the host, which writes it again, then run again",
+)
+FILES_UNTRUSTED = Sentence(
+    "driver-files.untrusted",
+    "containers do not get {files}, which users besides root can change",
+    why="{doubts}",
+    next="Do that if the files are the driver's, then run again",
+)

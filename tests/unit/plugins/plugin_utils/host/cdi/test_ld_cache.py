@@ -35,31 +35,10 @@ from hypothesis import strategies as st
 
 from tests.unit import drivers
 from tests.unit.builders import obs
+from tests.unit.loader_caches import ARM, I386, X86, cache
 
-X86, ARM, I386 = 0x0303, 0x0A03, 0x0003
 CPUS = {X86: "x86_64", ARM: "aarch64", I386: ""}
 V = "550.163.01"
-
-
-def cache(*entries: tuple[int, str, str], old: bool = False, flags: int = 2) -> bytes:
-    """A cache as ldconfig writes it: (kind, name, path); old: with the table of older loaders in
-    front.
-    """
-    start = 48 + 24 * len(entries)
-    table, strings = b"", b""
-    for kind, name, path in entries:
-        place = start + len(strings)
-        strings += f"{name}\0{path}\0".encode()
-        table += struct.pack("<iIIIQ", kind, place, place + len(name) + 1, 0, 0)
-    new = (
-        struct.pack("<20sIIB3xI12x", ld_cache.NEW, len(entries), len(strings), flags, 0)
-        + table
-        + strings
-    )
-    if not old:
-        return new
-    before = struct.pack("<12sI", ld_cache.OLD, len(entries)) + bytes(12 * len(entries))
-    return before.ljust((len(before) + 7) // 8 * 8, b"\0") + new
 
 
 ENTRIES = (
@@ -169,13 +148,95 @@ def test_it_is_asked_for_only_where_the_usual_folders_have_no_driver() -> None:
     assert [q["path"] for q in need.value.questions] == [ld_cache.PATH]
 
 
-def test_a_cache_that_cannot_be_read_is_no_reason_to_fail() -> None:
-    assert (
-        discover.find_driver_files(
-            discover.read_driver_file_facts(Policy(), obs(files={ld_cache.PATH: "rubbish"}))
-        ).libraries
-        == ()
+def find(seen: Observation, policy: Policy | None = None) -> discover.DriverFiles:
+    """Find the driver's files among what a host has."""
+    return discover.find_driver_files(discover.read_driver_file_facts(policy or Policy(), seen))
+
+
+# Roots of the driver, the cache there, and the command that writes it again.
+TREES = {
+    "/": ("/etc/ld.so.cache", "ldconfig"),
+    "/run/nvidia/driver/": (
+        "/run/nvidia/driver/etc/ld.so.cache",
+        "ldconfig -r /run/nvidia/driver",
+    ),
+}
+
+
+@pytest.mark.parametrize("root", TREES)
+def test_a_cache_that_cannot_be_read_is_an_obstacle(root: str) -> None:
+    """Of a host without libraries, it says which list could have named them, and what renews it."""
+    path, command = TREES[root]
+    seen = obs(
+        files={path: "rubbish"},
+        answers={
+            driver_listing.ask_for_driver_listing(Policy(cdi_driver_root=root))["id"]: {"files": []}
+        },
     )
+    found = find(seen, Policy(cdi_driver_root=root))
+    assert found.libraries == ()
+    (obstacle,) = found.obstacles
+    assert obstacle.code == "driver-files.cache-unreadable"
+    assert (obstacle.values["path"], obstacle.values["command"]) == (path, command)
+    assert get_code(obstacle.values["problem"]) == "driver-files.no-cache"
+
+
+def test_a_host_without_a_cache_has_no_obstacle() -> None:
+    assert find(obs(files={})).obstacles == ()
+
+
+def test_files_that_others_can_change_stay_out_and_are_said() -> None:
+    """A spec is root's word: the owner of a folder that the cache names would be believed."""
+    host, answers = elsewhere("/opt/nv/lib64")
+    (asked,) = answers
+    doubt = "/opt/nv belongs to user alice"
+    mine = [f for f in answers[asked]["files"] if "libnvidia-ml" in f["path"]]
+    for entry in mine:
+        entry["untrusted"] = doubt
+    found = find(obs(files=host, answers=answers))
+    assert not [lib for lib in found.libraries if "libnvidia-ml" in lib.path]
+    assert [lib for lib in found.libraries if "libcuda" in lib.path]
+    (obstacle,) = found.obstacles
+    assert (obstacle.code, obstacle.values["doubts"]) == ("driver-files.untrusted", doubt)
+    assert f"libnvidia-ml.so.{V}" in obstacle.values["files"]
+
+
+def test_files_that_no_container_would_get_are_not_said() -> None:
+    """CUDA in an account's own folder has names of the driver's form."""
+    host, answers = elsewhere("/opt/nv/lib64")
+    (asked,) = answers
+    path = "/opt/nv/lib64/libnvrtc.so.12"
+    answers[asked]["files"].append(
+        {
+            "path": path,
+            "real": path,
+            "type": "file",
+            "mode": 0o644,
+            "untrusted": "/opt/nv/lib64/libnvrtc.so.12 belongs to user alice",
+        }
+    )
+    assert find(obs(files=host, answers=answers)).obstacles == ()
+
+
+def test_whose_the_folders_of_a_cache_are_is_asked() -> None:
+    host, answers = elsewhere("/opt/nv/lib64")
+    (asked,) = answers
+    seen = Observation(
+        {},
+        {
+            **dict.fromkeys(()),
+            f"file:{ld_cache.PATH}": {
+                "exists": True,
+                "type": "file",
+                "content": host[ld_cache.PATH],
+            },
+            driver_listing.ask_for_driver_listing(Policy())["id"]: {"files": []},
+        },
+    )
+    with pytest.raises(NeedMore) as need:
+        find(seen)
+    assert [(q["id"], q.get("trust")) for q in need.value.questions] == [(asked, True)]
+    assert driver_listing.ask_for_firmware(Policy(), "/lib/firmware")["trust"]
 
 
 # What a forged cache names, and the folders that are asked for.
@@ -193,7 +254,7 @@ FORGED = [
 @pytest.mark.parametrize(("paths", "folders"), FORGED)
 def test_a_forged_cache_asks_for_few_folders(paths: list[str], folders: list[str]) -> None:
     text = cache(*((X86, "libcuda.so.1", path) for path in paths))
-    assert discover.list_folders_elsewhere(text.decode("utf-8", "surrogateescape")) == folders
+    assert discover.list_folders_elsewhere(ld_cache.parse_ld_cache(text)) == folders
 
 
 def test_a_forged_cache_takes_no_more_room_than_a_true_one() -> None:
@@ -236,10 +297,12 @@ def test_a_driver_with_a_prefix_has_its_programs() -> None:
 
 
 def test_what_is_built_with_cuda_has_no_programs_of_the_driver() -> None:
-    text = cache(
-        (X86, "libnvrtc.so.12", "/opt/conda/lib/libnvrtc.so.12"),
-        (X86, "libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"),
-    ).decode("utf-8", "surrogateescape")
-    folders = discover.list_folders_elsewhere(text)
+    known = ld_cache.parse_ld_cache(
+        cache(
+            (X86, "libnvrtc.so.12", "/opt/conda/lib/libnvrtc.so.12"),
+            (X86, "libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"),
+        )
+    )
+    folders = discover.list_folders_elsewhere(known)
     assert folders == ["/opt/conda/lib", "/usr/local/nvidia/lib64"]
-    assert discover.list_program_folders(text, folders) == ["/usr/local/nvidia/bin"]
+    assert discover.list_program_folders(known, folders) == ["/usr/local/nvidia/bin"]

@@ -13,9 +13,14 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    ld_cache,
 )
 
 from tests.unit import cdi_plans, drivers, gpus
+from tests.unit.loader_caches import X86, cache
 
 VERSION = "550.163.01"
 # Everything that the host has of the driver's libraries.
@@ -30,6 +35,40 @@ def test_no_spec_is_written_and_the_message_names_the_option_for_libraries_that_
     with pytest.raises(PlanError) as caught:
         cdi_plans.plan(cdi_plans.seen(NONE))
     assert (caught.value.code, caught.value.values["version"]) == ("cdi.no-libraries", VERSION)
+
+
+# What keeps libraries out that only the loader's cache can name: the cache, whether the folder is
+# root's, the code of the cause.
+CACHED = "/opt/nv/lib64"
+WHOLE_CACHE = cache((X86, "libcuda.so.1", f"{CACHED}/libcuda.so.1"))
+OUT_OF_REACH = {
+    "not a cache": (b"rubbish", "", "driver-files.cache-unreadable"),
+    "cut short": (WHOLE_CACHE[:60], "", "driver-files.cache-unreadable"),
+    "a folder of an account": (
+        WHOLE_CACHE,
+        f"{CACHED} belongs to user alice. Run chown root on it",
+        "driver-files.untrusted",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OUT_OF_REACH)
+def test_libraries_that_are_out_of_reach_are_not_called_missing(case: str) -> None:
+    data, doubt, code = OUT_OF_REACH[case]
+    name = f"{CACHED}/libcuda.so.{VERSION}"
+    listed = {"path": name, "real": name, "type": "file", "mode": 0o644}
+    answers = {
+        f"paths:driver files in {CACHED}": {
+            "files": [{**listed, "untrusted": doubt} if doubt else listed]
+        }
+    }
+    there = {**NONE, ld_cache.PATH: data.decode("utf-8", "surrogateescape")}
+    with pytest.raises(PlanError) as caught:
+        cdi_plans.plan(cdi_plans.seen(there, answers=answers))
+    assert caught.value.code == "cdi.libraries-out-of-reach"
+    assert get_code(caught.value.values["causes"]) == code
+    assert ("ldconfig" in caught.value.next) == (not doubt)
+    assert doubt in caught.value.why
 
 
 def test_one_library_is_enough_for_hosts_that_are_only_watched() -> None:
