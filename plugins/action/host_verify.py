@@ -124,6 +124,10 @@ class ActionModule(ActionBase):
             "image": args["image"],
             "decision": verification.decision,
             "skipped_why": verification.skipped_why,
+            "not_verified": [
+                {"instance": key, "why": end_with_code(why)}
+                for key, why in verification.not_verified
+            ],
         }
         if judge is not None:
             found, refusal = judge(self, policy, task_vars or {}, way, verification.decision)

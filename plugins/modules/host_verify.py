@@ -281,6 +281,26 @@ skipped_why:
   returned: always
   type: str
   sample: ""
+not_verified:
+  description:
+    - Engines that the options ask for and that were not verified, since they do not run, do not answer, or run a program that
+      root cannot trust.
+    - A host whose other engines are as expected counts as verified all the same.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - instance: docker:/etc/docker/daemon.json
+      why: "Docker is installed, but does not run (docker.service: inactive)"
+  contains:
+    instance:
+      description: The engine and its configuration, as RV(decision) names it.
+      type: str
+      returned: always
+    why:
+      description: Why it was not verified, and what to do.
+      type: str
+      returned: always
 decision:
   description: How GPUs get into containers on this host, and why. See M(gpufleet.nvidia.host_info).
   returned: always

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import json
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     PlanError,
     Refusal,
     RefusalKind,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
@@ -203,6 +207,46 @@ def test_a_host_whose_engine_starts_no_container_is_not_one_with_nothing_to_veri
     with pytest.raises(PlanError) as refused:
         host_verify.plan_host_check(Policy(), obs())
     assert refused.value.code == "engines.stopped"
+
+
+STOPPED_DOCKER = dc.replace(
+    CONTAINERD_16,
+    engine="docker",
+    config_path="/etc/docker/daemon.json",
+    running=False,
+    refusal=Refusal(
+        host_messages.STOPPED_ENGINE.fill(
+            engine="Docker", unit="docker.service", states="inactive"
+        ),
+        kind="stopped",
+    ),
+)
+
+
+@pytest.mark.parametrize("driver", [ONE_GPU, NO_GPU])
+def test_a_stopped_engine_beside_a_running_one_is_said(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a host without GPUs nothing is verified, and that is all there is to say."""
+    both = (CONTAINERD_16, STOPPED_DOCKER)
+    seen = seen_host.SeenHost(both, driver, Kubelet(), record(Policy(), *both, driver=driver))
+    monkeypatch.setattr(seen_host, "see", lambda *_arguments: seen)
+    cri = {f"cri:Status:{CONTAINERD_16.socket}": SYSTEMD}
+    planned = host_verify.plan_host_check(Policy(), obs(answers=cri)).facts["verification"]
+    assert [(key, get_code(why)) for key, why in planned.not_verified] == (
+        [(STOPPED_DOCKER.key, "engines.stopped")] if driver is ONE_GPU else []
+    )
+    given = handed_on.offer_verification(Policy(), lambda: planned)
+    result = {"verification": json.loads(json.dumps(given)), "decision": planned.decision}
+    taken = handed_on.accept_verification(Policy(), result)
+    assert taken is not None
+    assert taken.not_verified == planned.not_verified
+    stage = Stage(monkeypatch, driver=driver)
+    looked = (None, base.Outcome(Plan(), {"verification": taken, "claims": None}))
+    monkeypatch.setattr(host_look, "observe_and_plan", lambda *_arguments: looked)
+    shown = stage.run()["not_verified"]
+    assert [one["instance"] for one in shown] == [key for key, _why in planned.not_verified]
+    assert all(one["why"] for one in shown)
 
 
 def test_an_empty_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,9 @@ def describe_verified(result: outcomes.Result) -> str:
 
 
 def build_verification_rows(host: str, result: outcomes.Result) -> list[list[str]]:
-    """Build one row for each engine. A host without checks has one row with the reason."""
+    """Build one row for each engine, those that were not verified last. A host without checks has
+    one row with the reason.
+    """
     engines: dict[tuple[str, str], list[Check]] = {}
     for check in result.get("checks") or ():
         engines.setdefault((str(check.get("engine")), str(check.get("injection"))), []).append(
@@ -107,6 +109,9 @@ def build_verification_rows(host: str, result: outcomes.Result) -> list[list[str
         rows.append(
             [host, get_verification_verdict(checks), name, injection, describe_evidence(checks)]
         )
+    for one in result.get("not_verified") or ():
+        name = table_row.name_shown_engine(str(one.get("instance")).partition(":")[0])
+        rows.append([host, "not run", name, "-", str(one.get("why"))])
     return rows
 
 

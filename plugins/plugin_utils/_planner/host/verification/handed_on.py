@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import refusals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
@@ -50,11 +51,16 @@ FEW = 4  # of 2 048 channels, in each case of a verification
 
 @dc.dataclass(frozen=True)
 class Verification:
-    """The cases that have to be shown on a host, with any image, and the reason if there are none."""
+    """The cases that have to be shown on a host, with any image, and the reason if there are none.
+
+    not_verified: beside engines with cases, those that nothing is known about now, as instance and
+    reason.
+    """
 
     cases: list[dict[str, Any]]
     skipped_why: str
     decision: Mapping[str, Any]
+    not_verified: tuple[tuple[str, str], ...] = ()
 
 
 @dc.dataclass(frozen=True)
@@ -103,7 +109,13 @@ def plan_verification(
         fabric=fabric,
         more=shared,
     )
-    return Verification(found, cases.explain_no_cases(record, found), dc.asdict(record))
+    open_ones = refusals.open_ones(policy, instances)
+    return Verification(
+        found,
+        cases.explain_no_cases(record, found),
+        dc.asdict(record),
+        tuple((i.key, i.refusal.message) for i in open_ones if found),
+    )
 
 
 def ask_for_mps_gpu(policy: Policy, record: HostDecision, driver: Driver) -> tuple[cases.Ask, ...]:
@@ -147,6 +159,7 @@ def offer_verification(policy: Policy, plan: Callable[[], Verification]) -> dict
         "options": digest_policy(policy),
         "cases": plain,
         "skipped_why": verification.skipped_why,
+        "not_verified": [list(engine) for engine in verification.not_verified],
     }
 
 
@@ -162,7 +175,10 @@ def accept_verification(policy: Policy, result: Mapping[str, Any]) -> Verificati
     ):
         return None
     return Verification(
-        [dict(case) for case in handed_on["cases"]], str(handed_on["skipped_why"]), decision
+        [dict(case) for case in handed_on["cases"]],
+        str(handed_on["skipped_why"]),
+        decision,
+        tuple((str(key), str(why)) for key, why in handed_on.get("not_verified") or ()),
     )
 
 

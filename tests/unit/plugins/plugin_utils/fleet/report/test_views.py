@@ -153,6 +153,13 @@ def test_a_verification_is_a_line_per_engine_and_what_is_not_verified_comes_firs
     )
 
 
+def test_an_engine_that_was_not_verified_has_a_line_with_its_reason() -> None:
+    left = [{"instance": "docker:/etc/docker/daemon.json", "why": "Docker does not run"}]
+    assert verification.build_verification_rows("gpu1", shown(ONE, not_verified=left))[1:] == [
+        ["gpu1", "not run", "Docker", "-", "Docker does not run"]
+    ]
+
+
 # ---------------------------------------------------------------- journal
 
 ENTRY = {
