@@ -12,7 +12,8 @@ upstream has it (nvidia-container-toolkit, pkg/nvcdi/lib-imex.go and gated.go).
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Mapping
+import posixpath
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
@@ -133,6 +134,18 @@ def list_granted_nodes(policy: Policy, look: Hardware, layout: str) -> tuple[str
         look.channels
         if EVERY in policy.cdi_imex_channels
         else tuple(f"{gpus.CHANNELS}{number}" for number in numbers)
+    )
+
+
+def suggest_channels_remedy(missing: Sequence[str]) -> str:
+    """Return how IMEX channels are made. "" if other nodes are missing as well: then the driver's
+    programs come first, and they make no channel.
+    """
+    if not all(path.startswith(gpus.CHANNELS) for path in missing):
+        return ""
+    first = missing[0]
+    return messages.MAKE_CHANNELS.fill(
+        folder=posixpath.dirname(first), node=first, number=first[len(gpus.CHANNELS) :]
     )
 
 

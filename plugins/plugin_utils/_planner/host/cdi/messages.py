@@ -72,6 +72,13 @@ SPEC_NODE_MISSING = Sentence(
     why="a container would start without a working GPU",
     next="Set gpufleet_device_nodes: present and run the playbook site, or run nvidia-smi -L and nvidia-modprobe -c 0 -u; then again",
 )
+# https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/imexchannels.html
+MAKE_CHANNELS = Sentence(
+    "cdi.make-imex-channels",
+    "Make each channel, which nothing does by itself: mkdir -p {folder}, and mknod {node} c MAJOR {number}, with the number "
+    "of nvidia-caps-imex-channels in /proc/devices as MAJOR. A boot takes it away. For channel 0 the module's parameter "
+    "NVreg_CreateImexChannel0=1 lasts. Or take the number out of gpufleet_cdi_imex_channels. Then run again",
+)
 NODE_MISSING_IN_TREE = Sentence(
     "cdi.node-missing-in-tree",
     "device node missing: {nodes}",

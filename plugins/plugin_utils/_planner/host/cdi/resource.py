@@ -479,6 +479,7 @@ def require_spec_nodes(policy: Policy, facts: spec_facts.SpecFacts, made: Made) 
         inside = facts.outer.value
         row = messages.SPEC_NODE_MISSING if policy.root == "/" else messages.NODE_MISSING_IN_TREE
         step = outer_host.suggest_nodes_remedy(inside) if inside else ""
+        step = step or fabric_kinds.suggest_channels_remedy(made.missing)
         raise PlanError(row.fill(nodes=", ".join(made.missing)), next=step)
 
 

@@ -311,7 +311,7 @@ RULES: Mapping[str, LintRule] = {
         "Device nodes are there",
         NO_START + ': "failed to stat CDI host device"',
         "Load the driver that makes the node, or generate the file again",
-        "Make the node (nvidia-smi -L and nvidia-modprobe do), or generate the file again",
+        "Make the node (nvidia-smi -L and nvidia-modprobe do; an IMEX channel takes mknod), or generate the file again",
     ),
     "node-absent": LintRule(
         "warning",

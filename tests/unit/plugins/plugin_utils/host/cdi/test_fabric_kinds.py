@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    fabric_kinds,
     resource,
     spec_facts,
     staleness_guard,
@@ -211,6 +212,7 @@ def test_the_only_channel_that_is_asked_for_is_told_if_it_is_missing() -> None:
     with pytest.raises(PlanError) as refused:
         plan(FABRIC, cdi_imex_channels=("3",))
     assert (refused.value.code, refused.value.values["nodes"]) == ("cdi.node-missing", f"{C}3")
+    assert f"mknod {C}3 c MAJOR 3" in refused.value.next
     assert IMEX not in written(plan(FABRIC, cdi_imex_channels=("3",), cdi_missing_nodes="allow"))
 
 
@@ -244,6 +246,22 @@ def test_a_second_run_changes_nothing_and_a_run_without_the_options_takes_the_fi
     assert plan(there, single=True).empty, "a task of its own made them"
     absent = resource.plan_absent(Policy(), spec_facts.read_spec_removal_facts(look(there)))
     assert {SPEC, IMEX, SWITCH} <= {c["path"] for c in absent.changes}
+
+
+# Missing nodes, and whether the step is the one of IMEX channels.
+REMEDIES = [
+    ([f"{C}0"], True),
+    ([f"{C}0", f"{C}17"], True),
+    (["/dev/nvidia0"], False),
+    (["/dev/nvidiactl", f"{C}0"], False),
+]
+
+
+@pytest.mark.parametrize(("missing", "of_channels"), REMEDIES)
+def test_channels_have_a_remedy_of_their_own(missing: list[str], of_channels: bool) -> None:
+    """Programs of the driver make its other nodes, and no channel."""
+    code = get_code(fabric_kinds.suggest_channels_remedy(missing))
+    assert code == ("cdi.make-imex-channels" if of_channels else "")
 
 
 def test_a_kind_that_is_asked_for_stays_while_its_nodes_are_missing() -> None:
