@@ -9,15 +9,18 @@ The second way also judges the result. Standard library only, Python 3.6.
 """
 
 import ctypes
+import functools
 import glob
 import os
 import re
 import socket
+import zipfile
 from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.probes import nvml
 
 BLANKED = "blanked"
+NAMES = "host name"  # the kind of secrets that are names of this machine
 # A shorter text, or one of these, tells nothing, and would be found in other words.
 SHORTEST = 4
 EMPTY = re.compile(
@@ -29,6 +32,8 @@ DMI = "/sys/class/dmi/id/"
 # stand-in everywhere.
 HEX = "[0-9a-fA-F]"
 GROUP = f"{HEX}{{1,4}}"
+# 535.104.05.1 is a version: no octet has more than 255, or a zero in front.
+OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 # In full, or shortened once; a bus address of PCI is neither.
 IPV6 = (
     f"(?:(?:{GROUP}:){{7}}{GROUP}|(?:{GROUP}(?::{GROUP}){{0,6}})?::(?:{GROUP}(?::{GROUP}){{0,6}})?)"
@@ -38,7 +43,7 @@ IDENTIFIERS = re.compile(
         (
             f"(?P<uuid>(?<!{HEX}){HEX}{{8}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{12}}(?!{HEX}))",
             f"(?P<mac>(?<![{HEX[1:-1]}:]){HEX}{{2}}(?::{HEX}{{2}}){{5}}(?![{HEX[1:-1]}:]))",
-            r"(?P<ipv4>(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]))",
+            r"(?P<ipv4>(?<![\d.])(?:%s\.){3}%s(?![\d.]*\d))" % (OCTET, OCTET),
             f"(?P<ipv6>(?<![\\w:.]){IPV6}(?![\\w:.]))",
             f"(?P<hex>(?<!{HEX}){HEX}{{32}}(?!{HEX}))",
         )
@@ -51,27 +56,97 @@ STAND_INS = {
     "ipv6": "2001:db8::{:x}",  # RFC 3849: for documentation
     "hex": "{:032x}",
 }
-KEPT = {  # loopback tells nothing, and versions may have four parts
-    "ipv4": re.compile(r"0\.0\.0\.0|127\.\d+\.\d+\.\d+|\d+\.\d+\.\d+\.\d+(?=[-~+])"),
+LOOPBACK = {  # which tells nothing
+    "ipv4": re.compile(r"0\.0\.0\.0|127\.\d+\.\d+\.\d+"),
     "ipv6": re.compile(r"::1?(?![\w:])"),
 }
+# Versions of packages may have four parts. What comes behind one is a revision of the package, as
+# dpkg and rpm write it: -1, -0ubuntu1~22.04, ~rc1, +dfsg-2.
+REVISION = re.compile(
+    r"(?:[-~+](?:\d+(?=[^\d]|$)|\d*(?:rc|alpha|beta|pre|dfsg|ds|git|svn|ubuntu|deb|el|fc|bpo|nmu|build|cuda))"
+    r"[\w.~+-]*)(?![\w-])"
+)
+# Networks that no version looks like (RFC 1918, 3927, 6598), and a range of addresses.
+NETWORKS = re.compile(
+    r"192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\."
+)
+RANGE = re.compile(r"-(?:(?:%s\.){3})?(%s)(?![\w.])" % (OCTET, OCTET))
+# Keys whose value is the name of a host, whatever word that is.
+OF_NAMES = ("hostname", "node", "nodename", "fqdn")
+
+
+def is_version(text, behind):
+    """Tell whether what looks like an address is the version of a package, by what is behind it.
+
+    In doubt it is an address: a version that is lost costs less than an address that is told.
+    """
+    if NETWORKS.match(text) or not REVISION.match(behind):
+        return False
+    span = RANGE.match(behind)
+    return not (span and int(span.group(1)) > int(text.rpartition(".")[2]))
+
+
+@functools.lru_cache(maxsize=None)
+def list_own_words():
+    """Return the words of this program, in lower case: of letters alone everywhere, with digits
+    (k3s, h100) where it names managers and chips.
+
+    A host may be called by one of them. Its name tells nothing then, and to take it out would
+    destroy what a capture is for.
+    """
+    found = set()
+    for name, text in iterate_sources():
+        found.update(re.findall(r"(?<![a-z0-9])[a-z]+(?![a-z0-9])", text.lower()))
+        if "/managers/" in name or name.endswith("/chips.py"):
+            found.update(re.findall(r"[a-z]+\d+[a-z]*|\d+[a-z]+", text.lower()))
+    return frozenset(found)
+
+
+def iterate_sources():
+    """Yield name and text of each source of this program: in the zipapp, or in a checkout."""
+    archive = getattr(globals().get("__loader__"), "archive", "")
+    if archive:
+        with zipfile.ZipFile(archive) as opened:
+            for name in opened.namelist():
+                if name.endswith(".py"):
+                    yield name, opened.read(name).decode("utf-8")
+        return
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for part in ("plugins/module_utils/_host", "plugins/plugin_utils/_planner", "tests/gpu"):
+        for folder, _folders, names in os.walk(os.path.join(root, part)):
+            for name in (name for name in names if name.endswith(".py")):
+                path = os.path.join(folder, name)
+                with open(path, encoding="utf-8") as handle:
+                    yield path, handle.read()
+
+
+def list_telling(names):
+    """Return the names that tell one host from another, the longest first."""
+    telling = {n for n in names if len(n) > 1 and n.lower() not in list_own_words()}
+    return sorted(telling, key=len, reverse=True)
+
+
+def find_name(name):
+    """Return a pattern that finds a host's name, and not a longer one of another host."""
+    return re.compile(r"(?<![A-Za-z0-9-])%s(?![A-Za-z0-9-])" % re.escape(name), re.I)
 
 
 def blanked(value, names, secrets=()):
     """Return the value with stand-ins for identifiers. names: names of the host, which become
     `host`. secrets: other texts that only this machine has, which become `blanked`.
+
+    A name that is an ordinary word becomes `host` where a key says that it is one, and nowhere else.
     """
     known = {}
 
-    hosts = [
-        re.compile(r"(?<![\w-])%s(?![\w-])" % re.escape(n))
-        for n in sorted({n for n in names if len(n) > 1}, key=len, reverse=True)
-    ]
+    hosts = [find_name(name) for name in list_telling(names)]
     others = [re.compile(re.escape(n), re.I) for n in sorted(secrets, key=len, reverse=True)]
 
     def stand_in(found):
         text, kind = found.group(), str(found.lastgroup)
-        if kind in KEPT and KEPT[kind].match(found.string, found.start()):
+        if kind in LOOPBACK and LOOPBACK[kind].match(found.string, found.start()):
+            return text
+        if kind == "ipv4" and is_version(text, found.string[found.end() :]):
             return text
         return known.setdefault(
             text,
@@ -94,7 +169,9 @@ def blanked(value, names, secrets=()):
         # a query's name has what was asked for; the other keys are those of the format
         if isinstance(found, Mapping):
             return {
-                of_text(key) if ":" in key or "/" in key else key: of_any(inner)
+                of_text(key) if ":" in key or "/" in key else key: "host"
+                if key in OF_NAMES and inner in names
+                else of_any(inner)
                 for key, inner in found.items()
             }
         return [of_any(inner) for inner in found] if isinstance(found, (list, tuple)) else found
@@ -116,7 +193,7 @@ def list_secrets(library=""):
 def list_secrets_without_driver():
     """Return the same without asking NVML, which may hang."""
     found = {
-        "host name": list_names(),
+        NAMES: list_telling(list_names()),
         "address": list_addresses(),
         "MAC": read_texts("/sys/class/net/*/address"),
         "serial": read_texts(DMI + "*serial"),
@@ -201,4 +278,10 @@ def list_pdi(asked, handle):
 def find_left(text, secrets):
     """Return the kinds of identity that a text still has, by what the machine said of itself."""
     low = text.lower()
-    return sorted(kind for kind, texts in secrets.items() if any(t.lower() in low for t in texts))
+    found = {kind for kind, texts in secrets.items() if any(t.lower() in low for t in texts)}
+    # gpu10 is not gpu1, and not-gpu1 may be no name of this machine; it is told from the others all
+    # the same.
+    named = (re.escape(name) for name in secrets.get(NAMES, ()))
+    if not any(re.search(r"(?<![a-z0-9])%s(?![a-z0-9])" % name, low, re.I) for name in named):
+        found.discard(NAMES)
+    return sorted(found)

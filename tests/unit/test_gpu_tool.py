@@ -355,6 +355,28 @@ def test_nothing_that_names_the_machine_is_written(kind: str, text: str, tmp_pat
     assert scrub.find_left(text, SECRETS) == [kind]
 
 
+@pytest.mark.parametrize("name", ["node", "cuda", "nvidia"])
+def test_a_machine_with_an_ordinary_name_is_measured(name: str, tmp_path: Path) -> None:
+    document = {
+        "from": "node",
+        "path": "/usr/local/cuda",
+        "hostname": name,
+        "seen": f"at {name}.example.org",
+    }
+    names = [f"{name}.example.org", name]
+    secrets = {scrub.NAMES: scrub.list_telling(names)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scrub, "list_names", lambda: names)
+        path = main.write(str(tmp_path), "report.json", document, secrets)
+    assert json.loads(Path(path).read_text()) == {**document, "hostname": "host", "seen": "at host"}
+
+
+def test_the_file_knows_its_own_words(program: Path) -> None:
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from tests.gpu import scrub; print(scrub.list_telling(['node', 'k3s', 'gpu1']))"
+    done = run([*BARE, "-c", code, program])
+    assert (done.stdout, done.stderr) == ("['gpu1']\n", "")
+
+
 def test_what_cannot_be_scrubbed_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(main.Ended) as caught:
         main.write(str(tmp_path), "report.json", {"1322021012345": 1}, SECRETS)
