@@ -100,12 +100,23 @@ def enter(name, allowed):
         handle.write(str(os.getpid()))
 
 
+def list_groups(prefix):
+    """Return the names of the control groups at the top that begin so; [] without cgroup v2."""
+    try:
+        return sorted(name for name in os.listdir(find_hierarchy()) if name.startswith(prefix))
+    except OSError:
+        return []
+
+
 def remove(name):
     """Remove a control group that has no process any more. Return whether it is gone."""
     try:
-        group = os.path.join(find_hierarchy(), name)
-        if os.path.isdir(group):
-            os.rmdir(group)
+        hierarchy = find_hierarchy()
+    except OSError:
+        return True  # without cgroup v2 there has never been one
+    try:
+        if os.path.isdir(os.path.join(hierarchy, name)):
+            os.rmdir(os.path.join(hierarchy, name))
     except OSError:
         return False
     return True

@@ -7,6 +7,7 @@ In new mount and cgroup namespaces, whose mounts end with the last process in th
 left to put back. Standard library only, Python 3.6.
 """
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -27,6 +28,27 @@ NO_NODES = "/tmp/params"  # noqa: S108
 # Covered in the namespace by what the container's root is made of; a spec mounts nothing of it.
 BASES = ("/dev/shm", "/tmp")  # noqa: S108
 CUDA, SUCCESS = "libcuda.so.1", 0
+
+
+# What a kernel, or the container that this runs in, says when it lets nobody make a container.
+NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EROFS)
+
+
+class Refused(Exception):
+    """This machine lets nobody be a container: one sentence."""
+
+
+@contextlib.contextmanager
+def needs_kernel(what, *more):
+    """Raise Refused for what only the kernel or its settings keep us from. more: further errors that
+    say so.
+    """
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno not in NOT_ALLOWED + more:
+            raise
+        raise Refused("%s (%s)" % (what, exc))
 
 
 def get_libc():
@@ -62,7 +84,17 @@ def list_of(edits, key):
 
 
 def run(request):
-    """Enter the container, and return what is found there.
+    """Enter the container, and return what is found there; {"refused": sentence} if this machine
+    lets nobody be one.
+    """
+    try:
+        return enter(request)
+    except Refused as exc:
+        return {"refused": str(exc)}
+
+
+def enter(request):
+    """Enter the container, and return what is found there. Raise Refused if that is not allowed.
 
     request: `spec` and `device`; `hidden`, the driver's files on the host; `others`, nodes of the
     driver that the spec does not give, as [path, major, minor]; `group`, a name for a control group.
@@ -71,13 +103,16 @@ def run(request):
     found = {"device": request["device"], "namespaces": ["mnt", "cgroup"]}
     nodes = {node["path"]: find_numbers(node) for node in list_of(edits, "deviceNodes")}
     found["rules"] = limit_devices(request["group"], nodes)
-    unshare(CLONE_NEWNS | CLONE_NEWCGROUP)
-    mount(None, "/", flags=MS_REC | MS_PRIVATE)
+    # a kernel without such namespaces does not know the flag: EINVAL
+    with needs_kernel("this machine gives no namespaces for a container", errno.EINVAL):
+        unshare(CLONE_NEWNS | CLONE_NEWCGROUP)
+        mount(None, "/", flags=MS_REC | MS_PRIVATE)
     sources = {
         entry["hostPath"]: os.path.realpath(entry["hostPath"]) for entry in list_of(edits, "mounts")
     }
-    found["root"] = enter_root(request.get("hidden") or [])
-    make_nodes(nodes)
+    with needs_kernel("this machine lets nobody mount a root or make device nodes"):
+        found["root"] = enter_root(request.get("hidden") or [])
+        make_nodes(nodes)
     for entry in list_of(edits, "mounts"):
         bind(get_host_place(sources[entry["hostPath"]]), entry["containerPath"])
     mount_kernel_files()

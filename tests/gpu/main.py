@@ -45,6 +45,7 @@ INSIDE = (
 )
 NO_LIBRARIES = ("devices",)
 REFUSED = ("EPERM", "EACCES")
+GROUPS = "gpufleet-gpu-"  # what control groups are called, before process and number
 
 
 class Interrupted(Exception):
@@ -64,6 +65,7 @@ class Ended(Exception):
 
 def run_step(name):
     """Run one step: its request is on stdin, its answer is printed."""
+    steps.bind_children()
     request = json.loads(sys.stdin.read() or "{}")
     sys.stdout.write(json.dumps(find_step(name)(request)) + "\n")
 
@@ -268,7 +270,7 @@ class Measurement(object):
         for number, (kind, device) in enumerate(INSIDE):
             spec = made["specs"][kind]["spec"]
             if device in [entry["name"] for entry in spec["devices"]]:
-                group = "gpufleet-gpu-%d-%d" % (os.getpid(), number)
+                group = "%s%d-%d" % (GROUPS, os.getpid(), number)
                 request = {"spec": spec, "device": device, "hidden": hidden, "group": group}
                 self.enter(kind, device, request, there)
 
@@ -282,7 +284,14 @@ class Measurement(object):
             gone = remove_group(request["group"])
         if not inside:
             return
+        if "refused" in inside:
+            told = "No container is made: %s." % inside["refused"]
+            self.report.add(name, report.SKIPPED, told, self.took, "no-container")
+            return
         self.found["isolated"]["%s=%s" % (kind, device)] = inside
+        if inside["rules"]:
+            told = "Other nodes are not tried: %s." % inside["rules"]
+            self.report.add(name + ", others", report.SKIPPED, told, 0, "no-device-rules")
         wrong = list(judge_inside(inside, mine, self.count_gpus(), kind))
         if not gone:
             wrong.append("the control group %s is left" % request["group"])
@@ -385,8 +394,8 @@ def judge_inside(inside, mine, gpus, kind):
 
 
 def describe_inside(inside, kind):
-    rules = "others are refused" if not inside["rules"] else "no device rules: " + inside["rules"]
-    told = "%d nodes open, %s" % (len(inside["nodes"]), rules)
+    told = "%d nodes open" % len(inside["nodes"])
+    told += "" if inside["rules"] else ", others are refused"
     made = sorted(set(inside["after"]) - set(inside["before"]))
     if kind not in NO_LIBRARIES:
         count = len(inside["nvml"]["gpus"])
@@ -405,6 +414,14 @@ def remove_group(name):
         # cgroup.events tells that it has no process, but not that the kernel has let go of it.
         time.sleep(0.05)
     return False
+
+
+def remove_left_groups():
+    """Remove the control groups of measurements whose process was killed."""
+    for name in device_rules.list_groups(GROUPS):
+        process = name[len(GROUPS) :].partition("-")[0]
+        if process.isdigit() and not os.path.exists("/proc/" + process):
+            device_rules.remove(name)
 
 
 class Deaf(object):
@@ -517,6 +534,7 @@ def measure(given):
     """Measure, write, print, and return the code of the outcome."""
     check_machine()
     make_folder(given.output)
+    remove_left_groups()
     measured = Measurement(given, get_tool())
     secrets = measured.step("identity", "identity") or scrub.list_secrets_without_driver()
     for number in ENDING:

@@ -7,6 +7,8 @@ What asks a driver may hang, and then it hangs in the kernel. So nothing here wa
 was killed: it is left behind and told of. Standard library only, Python 3.6.
 """
 
+import ctypes
+import functools
 import json
 import os
 import shutil
@@ -18,6 +20,7 @@ import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, trust
 
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 # Seconds that a killed child has to go before it counts as one that the driver holds.
 GRACE = 3
 LAST_WORDS = 600
@@ -40,6 +43,29 @@ class Clock(object):
     def share(self, seconds):
         """Return the limit of a step: its own, or what is left of the whole."""
         return max(0.0, min(float(seconds), self.end - time.monotonic()))
+
+
+class BoundChild(subprocess.Popen):
+    """A child that is killed when the process that started it dies, however that dies.
+
+    What a daemon forks of itself lives on: the kernel binds no grandchild.
+    """
+
+    def __init__(self, *words, **options):
+        bind = functools.partial(bind_to_parent, os.getpid(), ctypes.CDLL(None))
+        super(BoundChild, self).__init__(*words, preexec_fn=bind, **options)
+
+
+def bind_to_parent(parent, libc):
+    """Have this process killed with its parent. End it at once if the parent is dead already."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def bind_children():
+    """Bind every program that this process starts from now on, by whichever part of it."""
+    subprocess.Popen = BoundChild
 
 
 def find_program(wanted):
@@ -76,7 +102,7 @@ def run(command, seconds, stdin=b"", environment=None):
             own = command[0] == sys.executable
             program = command[0] if own else find_program(command[0])
             try:
-                child = subprocess.Popen(
+                child = BoundChild(
                     [program] + command[1:],
                     stdin=given,
                     stdout=out,

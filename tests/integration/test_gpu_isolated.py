@@ -158,6 +158,41 @@ def test_a_root_that_is_shared_with_the_machine_changes_nothing_there(
     assert Path("/etc/hostname").read_text() != "the host's"
 
 
+# What a machine does not let us do, by the capability that root lacks there.
+LACKING = {"sys_admin": "refused", "sys_chroot": "refused", "mknod": "refused"}
+
+
+@pytest.mark.parametrize("capability", LACKING)
+def test_a_machine_that_lets_nobody_be_a_container_is_told(
+    capability: str, program: Path, request_: Mapping[str, Any]
+) -> None:
+    without = ["setpriv", f"--bounding-set=-{capability}", "--"]
+    found = run([*without, sys.executable, "-B", program, "--step", "isolated"], request_)
+    assert list(found) == ["refused"]
+    assert found["refused"]
+
+
+# A kernel without control groups of version 2, and one whose bpf(2) is not for us.
+WITHOUT_RULES = """
+import errno, json, sys
+sys.path.insert(0, sys.argv[1])
+from tests.gpu import device_rules, isolated
+def refuse(*_words):
+    raise OSError(errno.EPERM, "Operation not permitted")
+setattr(device_rules, sys.argv[2], refuse)
+print(json.dumps(isolated.run(json.load(sys.stdin))))
+"""
+
+
+@pytest.mark.parametrize("function", ["find_hierarchy", "call"])
+def test_a_container_without_device_rules_is_entered_all_the_same(
+    function: str, program: Path, request_: Mapping[str, Any]
+) -> None:
+    found = run([sys.executable, "-B", "-c", WITHOUT_RULES, program, function], request_)
+    assert found["rules"]
+    assert found["nodes"] == [["/dev/nvidia0", ""]]
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that is not below /tmp: a container has an empty one of its own."""

@@ -282,6 +282,48 @@ def test_without_an_answer_of_nvml_containers_are_entered_all_the_same(
     assert [c["result"] for c in one.report.checks] == ["differs"] * 4
 
 
+# A measurement that has a step run, and the step, which starts a program in a session of its own.
+# Both hold a pipe open: it ends when they have.
+MEASUREMENT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from tests.gpu import steps
+steps.run([sys.executable, *sys.argv[2:]], 60)
+"""
+STEP = """
+import subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from tests.gpu import steps
+steps.bind_children()
+pipe = open(sys.argv[2], "w")
+begin = "exec 3>$0; echo begun >&3; exec sleep 60"
+subprocess.run(["sh", "-c", begin, sys.argv[2]], start_new_session=True)
+"""
+
+
+def test_what_a_measurement_has_begun_dies_with_it(program: Path, tmp_path: Path) -> None:
+    pipe, measurement, step = (tmp_path / name for name in ("pipe", "measurement.py", "step.py"))
+    os.mkfifo(pipe)
+    measurement.write_text(MEASUREMENT)
+    step.write_text(STEP)
+    command = [sys.executable, measurement, program, step, program, pipe]
+    with subprocess.Popen(command) as parent, pipe.open() as held:
+        assert held.readline() == "begun\n"
+        parent.kill()
+        assert held.read() == ""
+
+
+def test_groups_of_a_measurement_that_was_killed_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    there = [f"{main.GROUPS}{gone.pid}-0", f"{main.GROUPS}{os.getpid()}-0", f"{main.GROUPS}x"]
+    removed: list[str] = []
+    monkeypatch.setattr(main.device_rules, "list_groups", lambda _prefix: there)
+    monkeypatch.setattr(main.device_rules, "remove", removed.append)
+    main.remove_left_groups()
+    assert removed == there[:1]
+
+
 @pytest.mark.parametrize("owner", [0, 65534])
 def test_only_programs_of_root_are_run(
     owner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -622,3 +664,36 @@ def test_what_is_wrong_inside_is_told(name: str) -> None:
     more, kind, count = WRONG[name]
     mine = ["/dev/nvidia0", "/dev/nvidiactl"]
     assert len(list(main.judge_inside({**INSIDE, **more}, mine, 1, kind))) == count
+
+
+# What a step found, and the checks of the report: name without its beginning, result, code.
+WITHOUT_KERNEL = {
+    "no container": ({"refused": "no namespaces (EPERM)"}, [("", "skipped", "no-container")]),
+    "no device rules": (
+        {**INSIDE, "rules": "no cgroup2 is mounted", "others": [["/dev/nvidia1", ""]]},
+        [(", others", "skipped", "no-device-rules"), ("", "same", "")],
+    ),
+    "all": (INSIDE, [("", "same", "")]),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_KERNEL)
+def test_a_machine_that_lets_nobody_be_a_container_is_no_failure(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, checks = WITHOUT_KERNEL[name]
+    play(monkeypatch, tmp_path, f"print({json.dumps(json.dumps(found))})\n")
+    monkeypatch.setattr(main, "LIMITS", dict.fromkeys(main.LIMITS, 30))
+    monkeypatch.setattr(main.Measurement, "count_gpus", lambda _self: 1)
+    one = measured()
+    one.found["isolated"] = {}
+    nodes = [{"path": path} for path in INSIDE["before"]]
+    spec = {"devices": [{"name": "all", "containerEdits": {"deviceNodes": nodes}}]}
+    one.enter("full", "all", {"spec": spec, "group": "gpufleet-gpu-none"}, [])
+    told = [
+        (c["name"].removeprefix("inside full=all"), c["result"], c["code"])
+        for c in one.report.checks
+    ]
+    assert told == checks
+    assert all(c["sentence"] for c in one.report.checks)
+    assert one.report.get_outcome() == "same"
