@@ -196,7 +196,8 @@ def _build_containerd_instance(policy: Policy, facts: ContainerdFacts, daemon: D
         return _build_refused_instance(
             daemon, Refusal(about_daemons.RELATIVE_PATH.fill(config=daemon.config), kind="silent")
         )
-    guess = versions.parse_engine_version(policy.engine_version) or Version(2, 0)
+    named = versions.parse_engine_version(policy.engine_version)
+    guess = named or Version(2, 0)
     files = _load_files(facts, daemon.config, guess)
     socket = (
         policy.socket
@@ -218,7 +219,8 @@ def _build_containerd_instance(policy: Policy, facts: ContainerdFacts, daemon: D
         if off or silent
         else _get_daemon_version(facts, daemon, socket)
     )
-    version = versions.parse_engine_version(version_text) or guess
+    reported = versions.parse_engine_version(version_text) or named
+    version = reported or guess
     invocation = facts.daemons.invocations.get(daemon.unit) if daemon.unit else ""
     manager, refusal = (
         _refuse_disabled_cri(facts, files, off, daemon.manager, version)
@@ -230,7 +232,7 @@ def _build_containerd_instance(policy: Policy, facts: ContainerdFacts, daemon: D
     refusal = (
         refusal
         or _refuse_stopped_daemon(policy, facts, daemon)
-        or (_refuse_silent_daemon(facts, daemon, socket, files, version) if silent else Refusal())
+        or (_refuse_silent_daemon(facts, daemon, socket, files, reported) if silent else Refusal())
     )
     detects = detected.explain_detection(policy, manager, files, version)
     refusal = refusal or detected.refuse_unreachable_main_file(policy, manager, files, version)
@@ -284,18 +286,28 @@ def _refuse_stopped_daemon(policy: Policy, facts: ContainerdFacts, daemon: Daemo
 
 
 def _refuse_silent_daemon(
-    facts: ContainerdFacts, daemon: Daemon, socket: str, files: FileSet | None, version: Version
+    facts: ContainerdFacts,
+    daemon: Daemon,
+    socket: str,
+    files: FileSet | None,
+    version: Version | None,
 ) -> Refusal:
     """Return the refusal of a running daemon whose CRI does not answer.
 
     Without its own report, it is not known what it works with, nor whether it would live with a
     change. The most likely cause is a key that keeps this release from loading CRI.
+
+    version: the one that a package or the options name; None if none does. Then the rules of 2.0
+    tell what may be the cause.
     """
-    for one in engine_rules.find_broken_containerd_rules(files, version)[:1] if files else ():
+    judged = version or Version(2, 0)
+    for one in engine_rules.find_broken_containerd_rules(files, judged)[:1] if files else ():
         place, broken = f"{one.spot.file.path}:{one.spot.line}", one.message(already=True)
-        message = about_daemons.CRI_NOT_LOADED.fill(
-            socket=socket, version=str(version), place=place, cause=broken.why, step=broken.next
-        )
+        values = {"socket": socket, "place": place, "cause": broken.why, "step": broken.next}
+        if version:
+            message = about_daemons.CRI_NOT_LOADED.fill(**values, version=str(version))
+        else:
+            message = about_daemons.CRI_MAY_NOT_LOAD.fill(**values)
         return Refusal(message, kind="silent")
     asked = (
         facts.serving.answers.get((socket, method, daemon.pid)) for method in ("Status", "Version")

@@ -507,6 +507,24 @@ def test_what_keeps_cri_from_loading_is_named_where_it_does_not_answer() -> None
     assert "systemd_cgroup = true" in message.values["cause"]
 
 
+# What tells the version, and what is said of it.
+VERSIONS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
+    "a package": ({"packages": {"containerd": "2.0.5-1"}}, {}, "cri-not-loaded", "2.0.5-1"),
+    "the options": ({}, {"engine_version": "2.0.4"}, "cri-not-loaded", "2.0.4"),
+    "nothing": ({}, {}, "cri-may-not-load", ""),
+}
+
+
+@pytest.mark.parametrize("case", VERSIONS)
+def test_no_version_is_told_that_nothing_names(case: str) -> None:
+    told, policy, code, version = VERSIONS[case]
+    text = 'version = 3\nrequired_plugins = ["a"]\ndisabled_plugins = ["a"]\n'
+    cri = {f"Status:{SOCKET}": DEAD, f"Version:{SOCKET}": DEAD}
+    (found,) = find(Policy(**policy), files={CONFIG: text}, processes=[daemon()], cri=cri, **told)
+    message = found.refusal.message
+    assert (message.code, message.values.get("version", "")) == (f"containerd.{code}", version)
+
+
 @pytest.mark.parametrize(
     ("packages", "code"),
     [

@@ -26,6 +26,12 @@ CRI_NOT_LOADED = Sentence(
     "containerd runs, but its CRI does not answer at {socket}: containerd {version} does not load it with {place} ({cause})",
     next="{step}. Then restart containerd and run again",
 )
+CRI_MAY_NOT_LOAD = Sentence(
+    "containerd.cri-may-not-load",
+    "containerd runs, but its CRI does not answer at {socket}, and nothing tells its version. Some releases do not load CRI "
+    "with {place} ({cause})",
+    next="{step}. Then restart containerd and run again",
+)
 CRI_SILENT = Sentence(
     "containerd.cri-silent",
     "containerd runs, but its CRI does not answer at {socket} ({cause})",
