@@ -157,7 +157,7 @@ def judge_tool_drop_in(
         if known.get_manager_place(instance.manager).main_edited
         else f"another file in {posixpath.dirname(found.file.path)}"
     )
-    values = {"keys": named, "command": nvidia_ctk.COMMAND, "root": root, "place": place}
+    values = {"keys": named, "place": place, "path": found.file.path}
     if len(left) > NAMED:
         why = about_adoption.UNEXPLAINED_MORE.fill(**values, count=len(left) - NAMED)
     else:

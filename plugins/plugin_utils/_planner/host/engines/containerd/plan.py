@@ -77,6 +77,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     ContainerdFacts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_adoption,
     about_files,
     about_handlers,
     about_restarts,
@@ -102,12 +103,13 @@ def plan_containerd(
         served.check_containerd_files(files, version)
     left: list[Leftover] = list(adoption.list_unread_tool_files(facts, files))
     for found in adoption.find_adoptable_drop_ins(policy, facts, files, instance):
-        if found.obstacle or not decision.handler:
-            left.append(
-                found.report_kept(
-                    found.obstacle or engine_messages.NO_HANDLER_WANTED.fill(), found.next
-                )
+        if not found.obstacle and not decision.handler:
+            unit = instance.unit or "containerd"
+            found = found.block(
+                about_adoption.FILE_OF_TOOL_UNWANTED.fill(path=found.file.path, unit=unit)
             )
+        if found.obstacle:
+            left.append(found.report_kept(found.obstacle, found.next))
             continue
         aim = aims.derive_aim_without_file(policy, facts, instance, decision, files, found, version)
         left.append(

@@ -203,8 +203,26 @@ def test_what_nothing_explains_keeps_the_file_and_is_named_with_both_lines(
     (left,) = found.leftovers
     assert (left.fate, left.exact, bool(left.settings)) == ("kept", False, True)
     require_named(left.why, places)
-    assert "nvidia-ctk runtime configure" in left.next
+    assert f"remove {THEIRS}" in left.next
     assert THEIRS not in [c["path"] for c in found.changes]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", EDITS)
+def test_the_step_leads_past_the_file(name: str, version: str) -> None:
+    """The values that hold are those of the other files, and the tool's file is removed: what is
+    said next, if anything, is about another file.
+    """
+    root, _copy, others, _places = EDITS[name]
+    files = rendered(version, {ROOT: SITE.replace(*root) if root[0] else SITE, **others})
+    said = ("", "")
+    try:
+        left = plan(version, files).leftovers
+    except PlanError as refused:
+        left, said = (), (refused.where, refused.code)
+    assert left == ()
+    assert THEIRS not in said
+    assert "containerd.file-of-tool-read-later" not in said
 
 
 def require_named(why: str, places: str) -> None:

@@ -96,20 +96,31 @@ OTHER_IMPORTS = Sentence(
     "containerd.stopped-containerd-imports",
     "{path}, the configuration of a containerd that does not run now, imports it by name",
 )
+FILE_OF_TOOL_UNWANTED = Sentence(
+    "containerd.file-of-tool-unwanted",
+    "the desired state has no handler here",
+    next="Remove {path} once no pod uses its handlers, restart {unit} and run again",
+)
 NOT_LOADED_YET = Sentence(
     "containerd.file-of-tool-not-loaded",
     "the running containerd has not loaded it, so it is not known whether it works",
     next="Restart {unit} and run again",
 )
+# `nvidia-ctk runtime configure` is no step: it copies the main file alone, so what another file
+# hides or says differs again, and without --set-as-default it takes the default handler away.
+DECIDE_VALUES = (
+    "Write the values that are to hold to {place}, remove {path}, and run again: this run adds the handler "
+    "itself and restarts the engine, so do not restart it before"
+)
 UNEXPLAINED = Sentence(
     "containerd.keys-unexplained",
     "nothing explains {keys}",
-    next="Run `{command}` again, which copies {root} again, or move the differing settings to {place}. Then run again",
+    next=DECIDE_VALUES,
 )
 UNEXPLAINED_MORE = Sentence(
     "containerd.more-keys-unexplained",
     "nothing explains {keys}; and {count} more",
-    next="Run `{command}` again, which copies {root} again, or move the differing settings to {place}. Then run again",
+    next=DECIDE_VALUES,
 )
 PLACES_DIFFER = Sentence(
     "containerd.places-differ",
