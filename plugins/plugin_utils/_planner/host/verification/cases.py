@@ -40,6 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     messages,
+    runtime_words,
 )
 
 Expect = Literal["allowed", "refused", "optional"]
@@ -410,9 +411,11 @@ PHRASES = (
     r"/bin/sh: .{0,16}not found|stat /bin/sh|exec: \"/bin/sh\"|/bin/sh",
     r"(?i)no such file or directory|connection refused|permission denied|operation not permitted|no space left on device",
     r"context deadline exceeded|already exists|not found|is busy",
-    r"(?:OCI runtime|runc|crun) create failed|unable to start container process|error during container init",
-    r"can't get final child's PID from pipe|error setting (?:oom score|cgroup config|rlimits?)",
+    *runtime_words.PHRASES,
 )
+# A case that ends with one of these is started again: the runtime had not read the container's
+# configuration, so nothing about GPUs has been decided.
+AGAIN = runtime_words.EARLY
 # Of a record that NVIDIA's hook leaves: what it was asked for.
 RECORD_SHOWS = r"--device=[\w,:.-]+"
 
@@ -446,13 +449,15 @@ ADVICE: tuple[tuple[str, str, Sentence], ...] = (
         messages.NO_HANDLER_PROGRAM,
     ),
     (r"mknod: .*not found|/bin/sh", "", messages.NO_SHELL),
+    *((pattern, "", step) for pattern, step in runtime_words.list_next_steps()),
+    (r"create failed", "", messages.READ_JOURNAL),
     (r"No such file or directory|Connection refused|no answer to", "", messages.SOCKET_SILENT),
     (NOT_GIVEN, "containerd native-cdi", messages.CDI_IGNORED),
     (NOT_GIVEN, "", messages.NOT_INJECTED),
     (r"in the container, but opening it is refused", "", messages.ACCESS_DENIED),
     (r"can be opened although|and was not requested", "", messages.MORE_THAN_REQUESTED),
     (r"says nothing that matches", "", messages.HOOK_NOT_CALLED),
-    (r"gRPC status \d+|create failed", "", messages.READ_JOURNAL),
+    (r"gRPC status \d+", "", messages.READ_JOURNAL),
 )
 
 

@@ -77,6 +77,34 @@ READ_JOURNAL = Sentence(
     "verify.read-journal",
     "the engine has told the host why: read the journal of its unit there (journalctl -u containerd, crio or docker)",
 )
+RUNTIME_ENDED_EARLY = Sentence(
+    "verify.runtime-ended-early",
+    "each time the runtime's process ended before it had read the container's configuration: look in the kernel's log "
+    "(journalctl -k) for what ended it, then at free memory, kernel.pid_max and user.max_user_namespaces",
+)
+CGROUP_NOT_MADE = Sentence(
+    "verify.cgroup-not-made",
+    "the runtime could not set up the container's cgroup: compare the engine's cgroup driver with the kubelet's, "
+    "and read what systemd says (journalctl _PID=1)",
+)
+OUT_OF_MEMORY = Sentence(
+    "verify.out-of-memory",
+    "the kernel ended the container's first process for lack of memory: free memory on the host, or raise the limit of the "
+    "cgroup that the containers are in",
+)
+KEY_QUOTA = Sentence(
+    "verify.key-quota",
+    "root's keys are used up, and each container needs one: raise kernel.keys.root_maxkeys and kernel.keys.root_maxbytes",
+)
+BPF_ROOM = Sentence(
+    "verify.bpf-room",
+    "the kernel has no room left for compiled BPF programs, which seccomp filters are: raise net.core.bpf_jit_limit",
+)
+NOT_MOUNTED = Sentence(
+    "verify.not-mounted",
+    "the runtime did not find a file that the container is to get: if only cases that request GPUs fail, the CDI spec names one "
+    "that is gone, so run the module host, which writes the spec again",
+)
 NO_SANDBOX_IMAGE = Sentence(
     "verify.no-sandbox-image",
     "the sandbox (pause) image is not on this host and could not be pulled: load it as well, or set the engine's sandbox image",
