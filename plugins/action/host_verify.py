@@ -164,6 +164,7 @@ class ActionModule(ActionBase):
             "cases": cases,
             "timeout": args["timeout"],
             "phrases": verify_cases.PHRASES,
+            "again": verify_cases.AGAIN,
         }
         answer = transport.run_host_program(self, "container_check", request, task_vars or {}, way)
         evidence = verify_cases.list_case_evidence(cases, answer)

@@ -253,6 +253,13 @@ checks:
       type: list
       elements: str
       returned: when carried out
+    again:
+      description: >-
+        Why the case was started again, a row for each time. That is done where the failure says nothing about GPUs: the runtime's process
+        ended before it had read the container's configuration, or another program removed the pod. Usually empty.
+      type: list
+      elements: str
+      returned: when carried out
     error:
       description: The call to the engine that failed, and its answer.
       type: dict

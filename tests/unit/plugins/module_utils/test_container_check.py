@@ -7,6 +7,7 @@ runtime that plays each mishap.
 
 import errno
 import os
+import struct
 import subprocess
 
 import pytest
@@ -144,6 +145,7 @@ class Runtime(object):
 
 
 PHRASES = ["no shell", "(?:busy|broken|[a-z]+ not found)"]
+AGAIN = ["broken"]
 
 
 def verify(runtime, tmp_path, **case):
@@ -157,6 +159,7 @@ def verify(runtime, tmp_path, **case):
         "log_parent": str(tmp_path),
         "cases": [wanted],
         "phrases": PHRASES,
+        "again": AGAIN,
     }
     return container_test_entry.run(request, runtime)
 
@@ -331,6 +334,68 @@ def test_a_sandbox_that_is_taken_away_each_time_is_an_error(tmp_path):
     runtime = Runtime(GOOD, CreateContainer=gone)
     assert verify(runtime, tmp_path)["cases"][0]["error"]["step"] == "CreateContainer"
     assert runtime.methods.count("RunPodSandbox") == container_test_entry.TRIES
+
+
+# the words of the engine, how often it says them, whether the case is carried through, and what was
+# noted of each earlier try
+STARTED_AGAIN = [
+    ("once", "broken: token=x", 1, True, 1),
+    ("twice", "broken: token=x", 2, True, 2),
+    ("each time", "broken: token=x", 9, False, 2),
+    ("words that are evidence", "busy: token=x", 1, False, 0),
+    ("words that stay on the host", "token=broke", 1, False, 0),
+]
+
+
+@pytest.mark.parametrize(
+    "said, times, ok, noted",
+    [row[1:] for row in STARTED_AGAIN],
+    ids=[row[0] for row in STARTED_AGAIN],
+)
+def test_a_runtime_that_ended_before_it_read_the_case_is_started_again(
+    said, times, ok, noted, tmp_path
+):
+    failures = [grpc_wire.CriError(2, "gRPC status 2", said) for _try in range(times)]
+    runtime = Runtime(GOOD, StartContainer=failures)
+    (case,) = verify(runtime, tmp_path)["cases"]
+    assert (case["ok"], case["again"]) == (ok, ["StartContainer: broken"] * noted)
+    assert bool(case["error"]) is not ok
+    sandboxes = runtime.methods.count("RunPodSandbox")
+    assert sandboxes == noted + 1
+    assert runtime.methods.count("RemovePodSandbox") == sandboxes, "each try is cleaned up after"
+
+
+@pytest.mark.parametrize("step", ["create", "start"])
+def test_so_it_is_with_an_engine_that_speaks_http(step, tmp_path, monkeypatch):
+    asked = []
+
+    def call(self, at, method, target, body=None):
+        asked.append(at)
+        if at == step and asked.count(at) == 1:
+            return 500, b'{"message": "runtime broken: token=x"}'
+        said = b"\1\0\0\0" + struct.pack(">I", len(GOOD)) + GOOD.encode()
+        return 200, {"logs": said, "wait": b'{"StatusCode": 0}'}.get(at, b'{"Id": "c"}')
+
+    monkeypatch.setattr(container_test_entry.HttpEngine, "call", call)
+    monkeypatch.setattr(container_test_entry.HttpEngine, "clean_earlier", lambda *_words: None)
+    (case,) = verify(None, tmp_path, create={})["cases"]
+    assert (case["ok"], case["again"]) == (True, [step + ": broken"])
+    assert asked.count("remove") == asked.count("create") - (step == "create")
+
+
+def test_so_it_is_with_an_engine_without_a_daemon(tmp_path, monkeypatch):
+    failures = [{"rc": 126, "stderr": b"Error: OCI runtime broken: token=x"}]
+
+    def answer(argv, *_words, **_more):
+        usual = {"rc": 0, "stdout": GOOD.encode(), "stderr": b"", "timed_out": False}
+        failed = failures.pop() if argv[1] == "run" and failures else {}
+        return dict(dict(usual, truncated=False), **failed)
+
+    monkeypatch.setattr(container_test_entry.commands, "run", answer)
+    (case,) = verify(None, tmp_path, run=["podman", "run"], image_there=["podman", "image"])[
+        "cases"
+    ]
+    assert (case["ok"], case["again"]) == (True, ["run: exit status 126: broken"])
 
 
 def test_what_cannot_be_removed_is_told(tmp_path):

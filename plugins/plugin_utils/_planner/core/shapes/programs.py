@@ -58,7 +58,7 @@ _CONFLICT: Mapping[str, Shape] = {
 }
 _CASE: Mapping[str, Shape] = {
     "name": MESSAGE, "ok": Flag(), "expected": Keyed(PATH, WORD), "found": Keyed(PATH, WORD), "listed": PATHS, "unexpected": PATHS,
-    "record": TEXTS, "problems": TEXTS, "error": Maybe(TableShape({"step": WORD, "message": MESSAGE})), "seconds": SECONDS,
+    "record": TEXTS, "problems": TEXTS, "again": TEXTS, "error": Maybe(TableShape({"step": WORD, "message": MESSAGE})), "seconds": SECONDS,
 }  # fmt: skip
 
 ROWS: Mapping[str, Shape] = {
