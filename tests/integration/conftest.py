@@ -8,11 +8,12 @@ the story of one fleet.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from tests.integration import engine_journals
 from tests.integration import kube as clusters
 from tests.integration import story as stories
 from tests.lab.lab import Lab
@@ -65,3 +66,14 @@ def kube(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster
     """
     yield clusters.start(lab, tmp_path_factory.mktemp("cluster"))
     lab.down(list(clusters.KINDS))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to a failure what the engines of its hosts wrote meanwhile."""
+    report = yield
+    if report.failed and item.get_closest_marker("lab"):
+        report.sections += engine_journals.tell_about_hosts(item.name, report.longreprtext)
+    return report
