@@ -24,7 +24,7 @@ options:
     default: [index, uuid]
   cdi_node_attributes:
     description:
-      - What the CDI spec records of a device node. A recorded number wins over the live node when a container starts.
+      - The attributes of a device node that the CDI spec records. A recorded number wins over the live node when a container starts.
       - V(static) records the numbers that cannot change, those of the major 195. V(none) records none. V(all) records type, numbers, mode
         and group, so a container gets a node even if the host lacks it. Such a spec is valid until the next boot only, since the
         kernel assigns the major numbers of C(nvidia-uvm) and C(nvidia-caps) when the modules are loaded.

@@ -55,7 +55,7 @@ options:
   engine_version:
     description:
       - The engine's version, for example V(1.7.24).
-      - Only needed with O(root) if no package database below the root has it. What a running engine says comes first.
+      - Only needed with O(root) if no package database below the root has it. The word of a running engine comes first.
     type: str
     default: ""
 """
@@ -177,7 +177,7 @@ options:
       - Whether to take over what other tools left on the host, such as a drop-in of C(nvidia-ctk runtime configure).
       - V(auto) takes over what is recognised exactly and whose tool no longer works on the host. Exactly means that the tool's own rules
         and the rest of the configuration explain every key. The tool's file is removed in the transaction that writes this collection's,
-        the journal keeps its content, and O(state=absent) gives it back. What is recognised only in part stays and is named.
+        the journal keeps its content, and O(state=absent) gives it back. A file that is recognised only in part stays and is named.
       - V(never) takes nothing over. The result names what others left in any case.
     type: str
     choices: [auto, never]
@@ -217,7 +217,7 @@ options:
     default: auto
   no_gpu:
     description:
-      - What to do with a host that has no NVIDIA GPU.
+      - The treatment of a host that has no NVIDIA GPU.
       - V(skip) reports it and changes nothing, V(prepare) configures the host nevertheless, V(fail) fails.
       - On a Jetson and in WSL nothing is prepared, since NVIDIA's runtime finds the GPU there in a mode of its own.
     type: str
@@ -292,8 +292,8 @@ options:
 options:
   known_bad:
     description:
-      - What happens on a host that has, or would have after the run, a combination of releases that is known to go wrong. The table is in
-        C(docs/known-bad.md), with a link to the upstream issue and the way round for each row.
+      - The reaction to a combination of releases that is known to go wrong, and that a host has or would have after the run. The table is
+        in C(docs/known-bad.md), with a link to the upstream issue and the way round for each row.
       - V(stop) refuses to change such a host, before anything is done, where the table says that the row stops a run. All other rows are
         said as advice. A host on which nothing is to be changed is never refused.
       - V(warn) says every row as advice and goes on. V(ignore) does not look at the table.
@@ -322,8 +322,8 @@ options:
 options:
   cdi_refresh:
     description:
-      - What happens to a CDI spec that becomes stale between two runs, because a GPU fails, the MIG layout changes or the driver is
-        upgraded.
+      - The way in which a CDI spec is corrected that becomes stale between two runs, because a GPU fails, the MIG layout changes or the
+        driver is upgraded.
       - V(converge) leaves that to the next run, which finds every such change.
       - V(watch) installs a small watch on the host. It checks the spec of this collection at boot before anything starts containers, when
         MIG or the driver changes, and every minute, and sets it aside while it is wrong. A container that asks for a GPU then fails instead

@@ -44,8 +44,8 @@ options:
   dra:
     description:
       - Whether the host has to be ready for NVIDIA's DRA driver, by which pods get GPUs through claims (dynamic resource allocation of
-        Kubernetes). What the driver needs of the kubelet, of the engine and of NVIDIA's driver is verified and said as advice.
-        M(gpufleet.nvidia.host_verify) fails where something is missing.
+        Kubernetes). The driver's needs of the kubelet, of the engine and of NVIDIA's driver are verified, and advice names those that are
+        not met. M(gpufleet.nvidia.host_verify) fails where something is missing.
       - With V(false) the same is said on hosts where that driver has registered with the kubelet, and nothing fails.
       - Objects of Kubernetes, such as C(DeviceClass), are not made.
     type: bool
@@ -57,7 +57,7 @@ options:
 options:
   operator_toolkit:
     description:
-      - What is known in the cluster of the GPU Operator's toolkit on this host.
+      - The state of the GPU Operator's toolkit on this host, as far as the cluster knows it.
       - With V(auto) the host alone shows that it is gone, which takes a kubelet that has been active for 10 minutes. An engine that it has
         configured is left alone before that.
       - V(gone) states that none of its pods is on this node, and that its label keeps them away. A process or a pod of it that is seen on

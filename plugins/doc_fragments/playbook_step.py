@@ -76,8 +76,8 @@ options:
     description:
       - When batches may start, for example V(Mo-Fr 20:00-04:00 Europe/Berlin). Several have semicolons between them, or are a list. Without
         a zone the times are UTC.
-      - Outside of it no batch starts, nothing is applied to a cluster, and the run ends as C(paused), which is a success. What has started
-        is finished.
+      - Outside of it no batch starts, nothing is applied to a cluster, and the run ends as C(paused), which is a success. A batch that has
+        started is finished.
     type: raw
   soak:
     description:
@@ -95,8 +95,9 @@ options:
     type: raw
   gate_check:
     description:
-      - What else must be well before the first batch of a run, and after each batch. An address that has to answer with a status of 2xx, or
-        a command on the controller, a list of words that no shell reads, which has to end with 0. The list may also be text in JSON.
+      - A further check that must succeed before the first batch of a run, and after each batch. An address that has to answer with a status
+        of 2xx, or a command on the controller, a list of words that no shell reads, which has to end with 0. The list may also be text in
+        JSON.
       - A redirect of the address is not followed, and does not count as well.
     type: raw
   gate_retries:
@@ -148,8 +149,8 @@ options:
         each may have, as the playbook C(gpufleet.nvidia.plan) sets them as statistics under the name
         C(gpufleet_rollout_approved_changes). A host that plans something else by now is left out, and the report names its change. An
         empty dictionary approves nothing.
-      - It binds what is changed on hosts. What is applied to a cluster (C(gpufleet_kubernetes_apply)) follows from the hosts' settings at
-        the time of the rollout, and is not part of it.
+      - It binds what is changed on hosts. Each change that is applied to a cluster (C(gpufleet_kubernetes_apply)) follows from the hosts'
+        settings at the time of the rollout, and is not part of it.
     type: raw
   plugin_wait:
     description:
@@ -269,7 +270,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.rollout.plan
 options:
   settings:
-    description: What the step C(rollout_settings) returned, for the event of the end.
+    description: The result of the step C(rollout_settings), for the event of the end.
     type: dict
     default: {}
   refused:

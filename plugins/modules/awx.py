@@ -14,8 +14,8 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Makes an execution environment, a project, job templates for C(gpufleet.nvidia.plan), C(rollout), C(verify), C(rollback) and C(report)
-    with surveys, a workflow (plan, approval, canaries, waves, report), and a schedule that looks for drift. What is there already is
-    updated where it differs.
+    with surveys, a workflow (plan, approval, canaries, waves, report), and a schedule that looks for drift. An object that is there already
+    is updated where it differs.
   - The modules of the collection C(awx.awx) do the work, which has to be installed. The options O(host), O(token), O(username),
     O(password) and O(validate_certs) are handed on to them. Those that are not set are read from the environment (C(CONTROLLER_HOST) and
     so on) or from C(tower_cli.cfg), as C(awx.awx) documents.

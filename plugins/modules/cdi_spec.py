@@ -62,7 +62,7 @@ options:
   cdi_above_cap:
     description:
       - What becomes of content that needs a newer version than O(cdi_version) and that a container can do without, such as group ids.
-      - V(drop) leaves it out and says so, V(refuse) fails. What cannot be left out always fails.
+      - V(drop) leaves it out and says so, V(refuse) fails. Content that cannot be left out always fails.
     type: str
     choices: [drop, refuse]
     default: drop
@@ -190,9 +190,9 @@ differences:
     cause:
       description:
         - Why something is less afterwards, null where nothing is taken away. A stopped or silent component is never a cause.
-        - V(policy), the options ask for it. V(uninstalled), package, program and unit of a component are absent. V(hardware_gone), neither
-          PCI nor a device node has the GPU any more. V(adoption), this collection takes over what another tool left, or the reverse.
-          V(safety), a documented correction.
+        - V(policy), the options ask for it. V(uninstalled), package, program and unit of a component are absent. V(hardware_gone),
+          neither PCI nor a device node has the GPU any more. V(adoption), this collection takes over what another tool left, or the
+          reverse. V(safety), a documented correction.
       type: str
       returned: always
 devices:
@@ -210,13 +210,14 @@ source:
   type: str
   sample: nvml
 leftovers:
-  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.host) for the keys.
+  description: Files and settings of other tools on the host, as far as they concern this module. See M(gpufleet.nvidia.host) for the
+    keys.
   returned: always
   type: list
   elements: dict
   sample: []
 actions:
-  description: What is written and run, in order.
+  description: Each file that is written and each command that is run, in order.
   returned: always
   type: list
   elements: str
@@ -259,18 +260,19 @@ journal:
   type: str
   sample: /var/lib/gpufleet/journal/n0000000001-20261121T120000Z-0a1b2c3d
 advice:
-  description: What a person should know or do.
+  description: Facts that a person should know, and steps to take.
   returned: always
   type: list
   elements: str
   sample: []
 evidence:
-  description: What the host saw when something went wrong. Of what its programs say, codes of known causes; the words stay on the host.
+  description: Evidence from the host if something went wrong. The words of its programs stay on the host, and codes of known causes stand
+    for them.
   returned: failure
   type: dict
   sample: {}
 error:
-  description: What went wrong, in parts. C(msg) is the same as one text, with the code in brackets at its end.
+  description: The failure, in parts. C(msg) is the same as one text, with the code in brackets at its end.
   returned: failure, if a message with a code explains it
   type: dict
   sample:
@@ -286,7 +288,7 @@ error:
       type: str
       returned: always
     what:
-      description: What is wrong.
+      description: The problem.
       type: str
       returned: always
     where:
@@ -302,15 +304,15 @@ error:
       type: str
       returned: always
     next:
-      description: What a person does about it.
+      description: The next step for a person.
       type: str
       returned: always
 freshness:
   description:
     - Whether the CDI specs on the host are still true, before this run, judged from the same look at the host as all else.
     - One entry for each file that is there, this collection's and that of C(nvidia-cdi-refresh).
-    - A spec is judged by what it names. What only the driver's own library could tell is not judged, for example whether a MIG instance
-      of the same number still has the same UUID.
+    - A spec is judged by what it names. Facts that only the driver's own library could tell are not judged, for example whether a MIG
+      instance of the same number still has the same UUID.
   returned: always
   type: list
   elements: dict
@@ -344,7 +346,7 @@ freshness:
       returned: always
     reasons:
       description:
-        - What is not true any more, empty for a fresh spec. Every entry has C(what), C(recorded), C(found) and C(why).
+        - Each entry that is not true any more, empty for a fresh spec. Every entry has C(what), C(recorded), C(found) and C(why).
         - C(what) is V(driver), V(kernel), V(gpus), V(mig), V(nodes), V(files), V(cap) (newer than the oldest reader accepts), V(toolkit),
           or V(content) for a file that is not a CDI spec.
       type: list

@@ -57,7 +57,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings:
-  description: What is wrong with the CDI specs of the host, or worth knowing, by file and line.
+  description: Problems of the CDI specs of the host, and notes on them, by file and line.
   returned: always
   type: list
   elements: dict
@@ -99,15 +99,15 @@ findings:
       type: str
       returned: always
     message:
-      description: What was found. It ends with the code.
+      description: The problem that was found. It ends with the code.
       type: str
       returned: always
     effect:
-      description: What an engine does with it.
+      description: The effect on an engine.
       type: str
       returned: always
     remedy:
-      description: What to do about it.
+      description: The next step for a person.
       type: str
       returned: always
 devices:
@@ -118,7 +118,7 @@ devices:
   elements: str
   sample: ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11", "nvidia.com/gpu=all"]
 advice:
-  description: What a person should know or do.
+  description: Facts that a person should know, and steps to take.
   returned: always
   type: list
   elements: str

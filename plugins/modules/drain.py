@@ -65,7 +65,7 @@ options:
     type: bool
   unknown:
     description:
-      - What happens with O(policy=auto) and O(driver_changes) if it is not known whether processes use the GPUs, because some cannot be
+      - The reaction of O(policy=auto) and O(driver_changes) if it is not known whether processes use the GPUs, because some cannot be
         looked into, or have more files open than one look reads.
       - V(drain) drains the host, so that the change ends no work unseen. V(go_on) does not drain it for that reason, for
         hosts on which users without work on GPUs could hold up every rollout.
@@ -124,7 +124,7 @@ options:
     default: default
   reason:
     description:
-      - What people read next to the mark, a ticket for example. Empty takes the reason for which the host is drained.
+      - The text that people read next to the mark, a ticket for example. Empty takes the reason for which the host is drained.
     type: str
     default: ''
   kubernetes_node:
@@ -165,7 +165,7 @@ options:
 seealso:
   - module: gpufleet.nvidia.host_info
   - name: kubernetes.core.k8s_drain
-    description: What evicts the pods.
+    description: The program that evicts the pods.
     link: https://docs.ansible.com/ansible/latest/collections/kubernetes/core/k8s_drain_module.html
 """
 

@@ -58,7 +58,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 diagnosis:
-  description: What C(dcgmi diag -r 1) came to. It is empty with another O(root) than V(/), where nothing is run.
+  description: The outcome of C(dcgmi diag -r 1). It is empty with another O(root) than V(/), where nothing is run.
   returned: always
   type: dict
   sample: {known: true, why: "", code: "", failed: []}

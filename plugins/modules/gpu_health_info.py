@@ -17,7 +17,7 @@ author:
 description:
   - Reads the Xid errors that the NVIDIA driver has written to the kernel log since the host's last boot. Only the number of each, the PCI
     address of its GPU and its time leave the host.
-  - Changes nothing. What cannot be read is reported as not known.
+  - Changes nothing. A value that cannot be read is reported as not known.
   - The playbook C(gpufleet.nvidia.rollout) runs it before a host is changed and after C(gpufleet_rollout_soak), and compares the two.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes

@@ -138,13 +138,13 @@ differences:
     cause:
       description:
         - Why something is less afterwards, null where nothing is taken away. A stopped or silent component is never a cause.
-        - V(policy), the options ask for it. V(uninstalled), package, program and unit of a component are absent. V(hardware_gone), neither
-          PCI nor a device node has the GPU any more. V(adoption), this collection takes over what another tool left, or the reverse.
-          V(safety), a documented correction.
+        - V(policy), the options ask for it. V(uninstalled), package, program and unit of a component are absent. V(hardware_gone),
+          neither PCI nor a device node has the GPU any more. V(adoption), this collection takes over what another tool left, or the
+          reverse. V(safety), a documented correction.
       type: str
       returned: always
 leftovers:
-  description: What other tools left on the host, as far as it concerns this module, and what becomes of it.
+  description: Files and settings of other tools on the host, as far as they concern this module, and what becomes of each.
   returned: always
   type: list
   elements: dict
@@ -166,7 +166,7 @@ leftovers:
       type: str
       returned: always
     settings:
-      description: What of the file is the tool's; empty where the whole file is.
+      description: The tool's part of the file; empty where the whole file is.
       type: list
       elements: str
       returned: always
@@ -183,11 +183,11 @@ leftovers:
       type: str
       returned: always
     next:
-      description: What ends it where it is not adopted, a command or a setting.
+      description: The command or the setting that ends it where it is not adopted.
       type: str
       returned: always
 actions:
-  description: What is written and run, in order.
+  description: Each file that is written and each command that is run, in order.
   returned: always
   type: list
   elements: str
@@ -206,7 +206,7 @@ rolled_back:
   type: bool
   sample: false
 planned:
-  description: What the change does, item by item, and what of it people read, as equal hosts share it. Empty if nothing is to be done.
+  description: The change item by item, and its text for people, as equal hosts share it. Empty if nothing is to be done.
     GPUs are named by position. An approval is the digest of this value.
   returned: success, and with C(-v) also after a failure
   type: dict
@@ -221,18 +221,19 @@ journal:
   type: str
   sample: /var/lib/gpufleet/journal/n0000000001-20261121T120000Z-0a1b2c3d
 advice:
-  description: What a person should know or do.
+  description: Facts that a person should know, and steps to take.
   returned: always
   type: list
   elements: str
   sample: []
 evidence:
-  description: What the host saw when something went wrong. Of what its programs say, codes of known causes; the words stay on the host.
+  description: Evidence from the host if something went wrong. The words of its programs stay on the host, and codes of known causes stand
+    for them.
   returned: failure
   type: dict
   sample: {}
 error:
-  description: What went wrong, in parts. C(msg) is the same as one text, with the code in brackets at its end.
+  description: The failure, in parts. C(msg) is the same as one text, with the code in brackets at its end.
   returned: failure, if a message with a code explains it
   type: dict
   sample:
@@ -248,7 +249,7 @@ error:
       type: str
       returned: always
     what:
-      description: What is wrong.
+      description: The problem.
       type: str
       returned: always
     where:
@@ -264,7 +265,7 @@ error:
       type: str
       returned: always
     next:
-      description: What a person does about it.
+      description: The next step for a person.
       type: str
       returned: always
 decision:
@@ -330,7 +331,7 @@ known_bad:
       type: bool
       returned: always
     what:
-      description: What goes wrong.
+      description: The fault of the combination.
       type: str
       returned: always
     way:
@@ -343,7 +344,7 @@ known_bad:
       elements: str
       returned: always
     unknown:
-      description: What would have to be known to judge the row.
+      description: The facts that are missing to judge the row.
       type: list
       elements: str
       returned: always
@@ -353,7 +354,7 @@ seconds:
   type: float
   sample: 12.4
 versions:
-  description: What hosts of a fleet are compared by, besides their engines. Empty where there is none.
+  description: Values by which hosts of a fleet are compared, besides their engines. Empty where there is none.
   returned: always
   type: dict
   sample:
@@ -388,8 +389,8 @@ freshness:
   description:
     - Whether the CDI specs on the host are still true, before this run, judged from the same look at the host as all else.
     - One entry for each file that is there, this collection's and that of C(nvidia-cdi-refresh).
-    - A spec is judged by what it names. What only the driver's own library could tell is not judged, for example whether a MIG instance
-      of the same number still has the same UUID.
+    - A spec is judged by what it names. Facts that only the driver's own library could tell are not judged, for example whether a MIG
+      instance of the same number still has the same UUID.
   returned: always
   type: list
   elements: dict
@@ -423,7 +424,7 @@ freshness:
       returned: always
     reasons:
       description:
-        - What is not true any more, empty for a fresh spec. Every entry has C(what), C(recorded), C(found) and C(why).
+        - Each entry that is not true any more, empty for a fresh spec. Every entry has C(what), C(recorded), C(found) and C(why).
         - C(what) is V(driver), V(kernel), V(gpus), V(mig), V(nodes), V(files), V(cap) (newer than the oldest reader accepts), V(toolkit),
           or V(content) for a file that is not a CDI spec.
       type: list

@@ -76,7 +76,7 @@ instances:
       manager: package
       running: true
 planned:
-  description: What the change does, item by item, and what of it people read, as equal hosts share it. Empty if nothing is to be done.
+  description: The change item by item, and its text for people, as equal hosts share it. Empty if nothing is to be done.
     GPUs are named by position. An approval is the digest of this value.
   returned: success, and with C(-v) also after a failure
   type: dict
@@ -100,7 +100,7 @@ driver:
     state: ok
     version: 550.163.01
 operator_toolkit:
-  description: What of the GPU Operator's toolkit container is on this host.
+  description: The parts of the GPU Operator's toolkit container on this host.
   returned: success
   type: dict
   sample:
@@ -115,7 +115,7 @@ operator_toolkit:
       type: str
       returned: always
     why:
-      description: What shows that.
+      description: The evidence.
       type: str
       returned: always
     handlers:
@@ -131,7 +131,7 @@ operator_toolkit:
       type: bool
       returned: always
 dra:
-  description: What NVIDIA's DRA driver needs of this host, as a run would leave it.
+  description: The needs of NVIDIA's DRA driver on this host, as a run would leave it.
   returned: success
   type: dict
   sample:
@@ -162,13 +162,13 @@ dra:
       elements: dict
       returned: always
 differences:
-  description: What a run of M(gpufleet.nvidia.host) with the same options would change. See there for the keys.
+  description: The differences that a run of M(gpufleet.nvidia.host) with the same options would correct. See there for the keys.
   returned: always
   type: list
   elements: dict
   sample: []
 leftovers:
-  description: What other tools left on the host, and what a run with the same options would do about it.
+  description: Files and settings of other tools on the host, and what a run with the same options would do about each.
     See M(gpufleet.nvidia.host) for the keys.
   returned: always
   type: list
@@ -181,7 +181,7 @@ would_restart:
   elements: str
   sample: [containerd.service]
 work:
-  description: What M(gpufleet.nvidia.drain) reads, the host as those see it who give it work.
+  description: The facts that M(gpufleet.nvidia.drain) reads, the host as those see it who give it work.
   returned: always
   type: dict
   sample:
@@ -253,7 +253,7 @@ sharing:
       type: str
       returned: always
     policy:
-      description: What the option says of it.
+      description: The option's entry for it.
       type: str
       returned: always
     compute_mode:
@@ -286,7 +286,7 @@ sharing:
       type: str
       returned: always
 advice:
-  description: What a person should know or do.
+  description: Facts that a person should know, and steps to take.
   returned: always
   type: list
   elements: str
@@ -389,7 +389,7 @@ known_bad:
       type: bool
       returned: always
     what:
-      description: What goes wrong.
+      description: The fault of the combination.
       type: str
       returned: always
     way:
@@ -402,12 +402,12 @@ known_bad:
       elements: str
       returned: always
     unknown:
-      description: What would have to be known to judge the row.
+      description: The facts that are missing to judge the row.
       type: list
       elements: str
       returned: always
 versions:
-  description: What hosts of a fleet are compared by, besides their engines. Empty where there is none.
+  description: Values by which hosts of a fleet are compared, besides their engines. Empty where there is none.
   returned: always
   type: dict
   sample:
@@ -436,8 +436,8 @@ freshness:
   description:
     - Whether the CDI specs on the host are still true, before this run, judged from the same look at the host as all else.
     - One entry for each file that is there, this collection's and that of C(nvidia-cdi-refresh).
-    - A spec is judged by what it names. What only the driver's own library could tell is not judged, for example whether a MIG instance
-      of the same number still has the same UUID.
+    - A spec is judged by what it names. Facts that only the driver's own library could tell are not judged, for example whether a MIG
+      instance of the same number still has the same UUID.
   returned: always
   type: list
   elements: dict
@@ -471,7 +471,7 @@ freshness:
       returned: always
     reasons:
       description:
-        - What is not true any more, empty for a fresh spec. Every entry has C(what), C(recorded), C(found) and C(why).
+        - Each entry that is not true any more, empty for a fresh spec. Every entry has C(what), C(recorded), C(found) and C(why).
         - C(what) is V(driver), V(kernel), V(gpus), V(mig), V(nodes), V(files), V(cap) (newer than the oldest reader accepts), V(toolkit),
           or V(content) for a file that is not a CDI spec.
       type: list

@@ -84,7 +84,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 answer:
-  description: What the program says, written like O(request). A transaction that failed is an answer as well.
+  description: The program's answer, written like O(request). A transaction that failed is an answer as well.
   returned: success, except with O(program=acknowledge) and O(program=container_check) in check mode
   type: str
   sample: eJyrVipOzkjNTVSyUjCsBQAflQQ5

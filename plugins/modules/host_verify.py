@@ -36,8 +36,9 @@ options:
     default: 30
   image_environment:
     description:
-      - What the configuration of an image says, whose containers shall run on this host. As a dictionary, a list of C(NAME=value), or the
-        name of a file on the controller with the output of C(skopeo inspect), C(skopeo inspect --config) or C(docker image inspect).
+      - The environment of an image whose containers shall run on this host, as its configuration states it. As a dictionary, a list of
+        C(NAME=value), or the name of a file on the controller with the output of C(skopeo inspect), C(skopeo inspect --config) or C(docker
+        image inspect).
       - Its C(NVIDIA_REQUIRE_*) are evaluated for all GPUs of the host as the legacy mode of the NVIDIA runtime does. If one is not met, the
         task fails before a container is started. With CDI they are not evaluated, and such a container fails when it first uses a GPU.
       - Costs one more SSH operation.
@@ -106,7 +107,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 dra:
-  description: What NVIDIA's DRA driver needs of this host.
+  description: The needs of NVIDIA's DRA driver on this host.
   returned: when O(dra=true)
   type: dict
   sample:
@@ -137,7 +138,7 @@ dra:
       elements: dict
       returned: always
 requirements:
-  description: What became of O(image_environment).
+  description: The outcome of O(image_environment).
   returned: when O(image_environment) is given
   type: dict
   sample:
@@ -151,7 +152,7 @@ requirements:
       type: bool
       returned: always
     why:
-      description: What is not met, or not known.
+      description: The needs that are not met, or not known.
       type: str
       returned: always
     expressions:
@@ -203,7 +204,7 @@ checks:
       type: str
       returned: always
     why:
-      description: What this case shows.
+      description: The fact that this case shows.
       type: str
       returned: always
     handler:
@@ -244,12 +245,12 @@ checks:
       elements: str
       returned: when carried out
     record:
-      description: What test hosts without a driver recorded of the runtime's calls meanwhile, empty on real hosts.
+      description: The runtime's calls that test hosts without a driver recorded meanwhile, empty on real hosts.
       type: list
       elements: str
       returned: when carried out
     problems:
-      description: What was not as expected, in sentences.
+      description: Each thing that was not as expected, in sentences.
       type: list
       elements: str
       returned: when carried out
@@ -269,7 +270,7 @@ checks:
       type: float
       returned: when carried out
     advice:
-      description: What to do about it, empty where all is well.
+      description: The next step, empty where all is well.
       type: str
       returned: always
 left:

@@ -38,8 +38,8 @@ options:
     description:
       - What the host offers. Without this option the host is looked at, in one operation that reads procfs, sysfs and what this collection
         has decided there, and asks neither the driver nor the GPUs.
-      - Its fields are C(driver), C(cuda), C(gpus), C(cpu), C(glibc) and C(engines), each of which may be left out. What is left out is not
-        known, and satisfies nothing.
+      - Its fields are C(driver), C(cuda), C(gpus), C(cpu), C(glibc) and C(engines), each of which may be left out. A value that is left out
+        is not known, and satisfies nothing.
       - C(cuda) follows from the driver by a table. Of a GPU, C(compute_capability) follows from its PCI device id (C(device)), and
         C(memory) and C(brand) from its name (C(model)), as far as they are known.
       - C(cpu) has C(arch), C(vendor), C(flags), C(level) and C(march). The level follows from the flags, and the microarchitectures from
@@ -113,7 +113,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 facts:
-  description: What the host offers, in the form of O(facts). What is not known is null, or not there.
+  description: The host's facts, in the form of O(facts). A value that is not known is null, or not there.
   returned: always
   type: dict
   sample:
@@ -145,7 +145,7 @@ fits:
   type: bool
   sample: true
 problem:
-  description: What is missing where one did not, and empty where all did.
+  description: The reason where one did not, empty where all did.
   returned: always
   type: str
   sample: ""

@@ -147,7 +147,7 @@ clusters:
       objects: []
       values: {}
 differences:
-  description: What was changed, or would be, in files and in the cluster, each with its reason.
+  description: Each change, made or planned, in files and in the cluster, with its reason.
   returned: always
   type: list
   elements: dict
@@ -165,13 +165,14 @@ files:
   elements: str
   sample: [/srv/gitops/clusters/default/configmap.yaml]
 only_rendered:
-  description: What others keep in the cluster, or is not there yet, so that it is only rendered.
+  description: Objects that others keep in the cluster, or that are not there yet, so that they are only rendered.
   returned: always
   type: list
   elements: str
   sample: ["the node gpu1 is only rendered: its configuration is not in the ConfigMap yet"]
 order:
-  description: What changes first where a host and its plugin's way both change, so that no pod loses its GPU. One sentence for hosts alike.
+  description: The step that comes first where a host and its plugin's way both change, so that no pod loses its GPU. One sentence for hosts
+    alike.
   returned: always
   type: list
   elements: str

@@ -102,7 +102,7 @@ described:
   type: str
   sample: the node gpu1 has the label nvidia.com/gpu.deploy.container-toolkit=true
 differences:
-  description: What was changed in the clusters, or would be, each with its reason.
+  description: Each change in the clusters, made or planned, with its reason.
   returned: by O(step=rollout_cluster)
   type: list
   elements: dict
@@ -135,7 +135,7 @@ held:
   type: dict
   sample: {}
 hosts:
-  description: What was planned for each host. C(approved) is what the plan of a rollout that is bound to an approval lets the host do,
+  description: The plan of each host. C(approved) is what the plan of a rollout that is bound to an approval lets the host do,
     for O(gpufleet.nvidia.host#module:approved_change).
   returned: by O(step=rollout_plan)
   type: dict
@@ -169,7 +169,7 @@ limits:
     groups:
       gpu7: [partition gpu]
 lines:
-  description: What was printed, line by line.
+  description: The printed lines.
   returned: by O(step=rollout_plan) and O(step=rollout_cluster) and O(step=rollout_report)
   type: list
   elements: str

@@ -115,19 +115,20 @@ differences:
     cause:
       description:
         - Why something is less afterwards, null where nothing is taken away. A stopped or silent component is never a cause.
-        - V(policy), the options ask for it. V(uninstalled), package, program and unit of a component are absent. V(hardware_gone), neither
-          PCI nor a device node has the GPU any more. V(adoption), this collection takes over what another tool left, or the reverse.
-          V(safety), a documented correction.
+        - V(policy), the options ask for it. V(uninstalled), package, program and unit of a component are absent. V(hardware_gone),
+          neither PCI nor a device node has the GPU any more. V(adoption), this collection takes over what another tool left, or the
+          reverse. V(safety), a documented correction.
       type: str
       returned: always
 leftovers:
-  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.host) for the keys.
+  description: Files and settings of other tools on the host, as far as they concern this module. See M(gpufleet.nvidia.host) for the
+    keys.
   returned: always
   type: list
   elements: dict
   sample: []
 actions:
-  description: What is written and run, in order.
+  description: Each file that is written and each command that is run, in order.
   returned: always
   type: list
   elements: str
@@ -151,18 +152,19 @@ journal:
   type: str
   sample: /var/lib/gpufleet/journal/n0000000001-20261121T120000Z-0a1b2c3d
 advice:
-  description: What a person should know or do.
+  description: Facts that a person should know, and steps to take.
   returned: always
   type: list
   elements: str
   sample: []
 evidence:
-  description: What the host saw when something went wrong. Of what its programs say, codes of known causes; the words stay on the host.
+  description: Evidence from the host if something went wrong. The words of its programs stay on the host, and codes of known causes stand
+    for them.
   returned: failure
   type: dict
   sample: {}
 error:
-  description: What went wrong, in parts. C(msg) is the same as one text, with the code in brackets at its end.
+  description: The failure, in parts. C(msg) is the same as one text, with the code in brackets at its end.
   returned: failure, if a message with a code explains it
   type: dict
   sample:
@@ -178,7 +180,7 @@ error:
       type: str
       returned: always
     what:
-      description: What is wrong.
+      description: The problem.
       type: str
       returned: always
     where:
@@ -194,7 +196,7 @@ error:
       type: str
       returned: always
     next:
-      description: What a person does about it.
+      description: The next step for a person.
       type: str
       returned: always
 """

@@ -56,7 +56,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 msg:
-  description: What is wrong, and where it is to be set instead.
+  description: Each problem, and where the value is to be set instead.
   returned: failure
   type: str
   sample: There is no variable gpufleet_isolaton (did you mean gpufleet_isolation?), and it is set for gpu1. Nothing was done
