@@ -235,8 +235,8 @@ How it is measured:
   its memory is that of the largest of these processes. The {MANY} hosts are further names of the six: they are there for the controller.
 - Whole runs: all processor time of `ansible-playbook` and of what it starts, the start of both included, by the number of hosts.
   {whole.ROUNDS} rounds in turn with {whole.FEW} hosts, the median of each; one round with {whole.MANY}.
-  All hosts are names of one host of the lab, reached by OpenSSH at its one sshd over a connection that is kept. What that host
-  answered in a rollout was kept, and each name answers with it: the controller does all that it does for so many real hosts.
+  All hosts are names of one host of the lab, reached by OpenSSH at its one sshd over a connection that is kept. The answers of that host
+  in a rollout were kept, and each name answers with it: the controller does all that it does for so many real hosts.
   Workers are the processes that Ansible makes for a host, besides those that it makes once for all.
   A rollout changes each host, with verification and without a drain or a soak.
 - Plain playbook: `tests/bench/naive.yml`; the packages are installed on both sides; {FIRST_ROUNDS} rounds in turn, the median of each.
@@ -253,7 +253,7 @@ How it is measured:
 - Planner: what was seen on these hosts, varied into 1000 hosts with other UUIDs and configurations.
   In a process of its own: as Ansible runs a task, with nothing known from the hosts before; {PROCESSES} processes, the median.
 - A rollout: the look at one of these hosts, varied into so many, of which 2 % do not answer, in Ansible's own variables; processor time of
-  the tasks that are run once, over all batches. What is run for each host (look, drain, convergence, verification) is in the rows above,
+  the tasks that are run once, over all batches. The work for each host (look, drain, convergence, verification) is in the rows above,
   and is a function of that host alone. The peak holds all looks at the same time.
 
 Versions:

@@ -97,7 +97,7 @@ ONE_CLASS_OF_OPERATOR = Sentence(
 # ---------------------------------------------------------------- comments in a file of values
 VALUES_ARE_NULL = Sentence(
     "helm.values-are-null",
-    "What differs between nodes is in the ConfigMap. A value that is set here would count for all nodes instead, so those are null.",
+    "Values that differ between nodes are in the ConfigMap. A value that is set here would count for all nodes instead, so those are null.",
 )
 GFD_ENABLED = Sentence(
     "helm.gfd-enabled",
@@ -129,7 +129,7 @@ OWN_ENVIRONMENT_COUNTS = Sentence(
 )
 OPERATOR_SETS_REST = Sentence(
     "helm.operator-sets-rest",
-    "What the operator sets by itself is left out: a change here starts the toolkit, and so the engine, again on all nodes.",
+    "Values that the operator sets by itself are left out: a change here starts the toolkit, and so the engine, again on all nodes.",
 )
 PATHS_FOR_ALL = Sentence(
     "helm.paths-for-all",

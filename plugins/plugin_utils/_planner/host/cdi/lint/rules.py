@@ -339,7 +339,7 @@ RULES: Mapping[str, LintRule] = {
     ),
     "mount-missing": LintRule(
         "error",
-        "What is mounted is there",
+        "Each mounted path is there",
         NO_START + ", in runc's words: no such file or directory",
         "Generate the file again; after a driver upgrade the names of libraries differ",
     ),

@@ -276,7 +276,7 @@ TEMPLATE_REPLACES = Sentence(
     why="it is a configuration that was copied, by an older GPU Operator or by hand "
     "(NVIDIA/gpu-operator issue 992), and keeps the text of the release that it was "
     "copied from",
-    next="Move it away (mv {path} {path}.old) and run again. What has to stay of it goes below {base} in a new one",
+    next="Move it away (mv {path} {path}.old) and run again. Parts of it that have to stay go below {base} in a new one",
 )
 TEMPLATE_COPIED = Sentence(
     "containerd.template-copied",
