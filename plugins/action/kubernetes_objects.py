@@ -49,7 +49,7 @@ class SeenCluster:
     place: its directory; None if no files are written.
     """
 
-    rendered: objects.Rendered
+    rendered: objects.RenderedCluster
     place: Path | None
     before: Mapping[str, str]
     todo: files.Changes

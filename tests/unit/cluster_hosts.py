@@ -67,7 +67,7 @@ def hosts(
 
 def rendered(
     results: dict[str, dict[str, Any]], kept: objects.Kept | None = None, **settings: Any
-) -> objects.Rendered:
+) -> objects.RenderedCluster:
     return objects.render_cluster(
         "north", hosts(results), objects.ClusterSettings(**settings), kept or objects.Kept()
     )

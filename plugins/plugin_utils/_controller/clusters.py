@@ -75,7 +75,7 @@ class InApi:
     stays: nodes that stay as an earlier run has left them.
     """
 
-    rendered: objects.Rendered
+    rendered: objects.RenderedCluster
     plan: live.ClusterPlan
     which: order.Ordered
     stays: frozenset[str]

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import (
     Kept,
-    Rendered,
+    RenderedCluster,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import yaml_text
@@ -55,7 +55,7 @@ class Changes:
 
 
 def render_cluster_files(
-    rendered: Rendered, before: Mapping[str, str] | None = None
+    rendered: RenderedCluster, before: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return the files of a cluster: name -> text.
 
@@ -96,7 +96,7 @@ def drop_null_fields(node: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def comment_taint_command(node: str, rendered: Rendered) -> list[str]:
+def comment_taint_command(node: str, rendered: RenderedCluster) -> list[str]:
     """Return the comment with the command that sets a node's taints; [] without taints.
 
     For the API the taints of a node are one list. Applied from a file, they would replace the

@@ -36,7 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.o
     ClusterSettings,
     Kept,
     Object,
-    Rendered,
+    RenderedCluster,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
@@ -116,7 +116,7 @@ def map_live_strategies(live: Live) -> dict[str, tuple[str, ...]]:
 
 
 def plan_cluster(
-    rendered: Rendered, live: Live, settings: ClusterSettings, held: Collection[str] = ()
+    rendered: RenderedCluster, live: Live, settings: ClusterSettings, held: Collection[str] = ()
 ) -> ClusterPlan:
     """Plan the calls that give the cluster what was rendered.
 
@@ -198,7 +198,7 @@ def plan_cluster_removal(
 # ---------------------------------------------------------------- nodes
 
 
-def require_cluster_nodes(rendered: Rendered, live: Live) -> None:
+def require_cluster_nodes(rendered: RenderedCluster, live: Live) -> None:
     """Raise PlanError unless all nodes exist and are these hosts.
 
     A node of the same name in another cluster is another machine.
@@ -236,14 +236,14 @@ def require_cluster(hosts: Sequence[Host], live: Live) -> None:
             drain_kubernetes.require_same_machine(live.nodes[one.node], one.boot_id)
 
 
-def find_unknown_groups(rendered: Rendered, live: Live) -> set[str]:
+def find_unknown_groups(rendered: RenderedCluster, live: Live) -> set[str]:
     """Return the groups that another owner's ConfigMap does not have, or has with another text."""
     data = (live.config_map or {}).get("data") or {}
     return {group.name for group in rendered.groups if data.get(group.name) != group.text}
 
 
 def plan_node_calls(
-    rendered: Rendered,
+    rendered: RenderedCluster,
     live: Live,
     missing: set[str],
     held: Collection[str],
@@ -393,7 +393,7 @@ def list_configurations_named_after(live: Live, after: Mapping[str, Object]) -> 
 
 
 def plan_config_map(
-    rendered: Rendered,
+    rendered: RenderedCluster,
     live: Live,
     settings: ClusterSettings,
     named: Collection[str],
@@ -437,7 +437,7 @@ def plan_config_map(
 
 
 def plan_runtime_classes(
-    rendered: Rendered, live: Live
+    rendered: RenderedCluster, live: Live
 ) -> tuple[list[Call], list[Call], list[str]]:
     """List the calls that write RuntimeClasses, those that delete ours, and what is to be said of
     others' classes.

@@ -89,7 +89,7 @@ class Kept:
 
 
 @dc.dataclass(frozen=True)
-class Rendered:
+class RenderedCluster:
     """One cluster, with its groups of hosts and its objects."""
 
     name: str
@@ -144,7 +144,7 @@ def is_without_cluster(found: Mapping[str, Sequence[members.Host]]) -> bool:
 
 def render_cluster(
     name: str, hosts: Sequence[members.Host], settings: ClusterSettings, kept: Kept = Kept()
-) -> Rendered:
+) -> RenderedCluster:
     """Render all objects and values of a cluster.
 
     kept: what stays for nodes that are not in this run. Raise PlanError for hosts or settings that
@@ -173,7 +173,7 @@ def render_cluster(
         **{key: text for key, text in kept.texts.items() if key in stays},
         **{group.name: group.text for group in groups},
     }
-    return Rendered(
+    return RenderedCluster(
         name=name,
         groups=groups,
         out=out,
@@ -185,9 +185,9 @@ def render_cluster(
     )
 
 
-def render_empty_cluster(name: str) -> Rendered:
+def render_empty_cluster(name: str) -> RenderedCluster:
     """Return an empty cluster: everything is taken back from it, regardless of its hosts."""
-    return Rendered(name, (), (), None, (), (), helm.Values({}, ()))
+    return RenderedCluster(name, (), (), None, (), (), helm.Values({}, ()))
 
 
 def check_namespace_name(text: str) -> str:

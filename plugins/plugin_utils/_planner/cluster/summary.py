@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.m
     LeftOut,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import (
-    Rendered,
+    RenderedCluster,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text
 SHOWN = 10
 
 
-def list_cluster_lines(rendered: Rendered) -> list[str]:
+def list_cluster_lines(rendered: RenderedCluster) -> list[str]:
     """Return the lines about a cluster: its groups, and the hosts that are in none."""
     found = [
         f"cluster {rendered.name}: {outcomes.format_host_count(len(rendered.members))} in {names.count_noun(len(rendered.groups), 'group')}"
@@ -90,7 +90,7 @@ def list_drift_lines(differences: Iterable[Difference], *, check: bool = True) -
     ]
 
 
-def convert_rendered(rendered: Rendered) -> dict[str, Any]:
+def convert_rendered(rendered: RenderedCluster) -> dict[str, Any]:
     """Return what was rendered for a cluster, as the result has it."""
     groups = [
         {

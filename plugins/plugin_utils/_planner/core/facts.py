@@ -54,7 +54,7 @@ class Lookup(Generic[K, T]):
 
 
 @dc.dataclass(frozen=True)
-class Asked:
+class AskedQuestions:
     """The questions that a look has answered, by their IDs."""
 
     ids: Container[str]

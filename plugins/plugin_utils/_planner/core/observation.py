@@ -23,7 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     QueryFailed,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Asked
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    AskedQuestions,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
 )
@@ -293,9 +295,9 @@ class Observation:
             if "error" in a and (not name or name in qid.partition(":")[2].split(",")):
                 raise build_query_failure(qid, a["error"])
 
-    def get_asked(self) -> Asked:
+    def get_asked(self) -> AskedQuestions:
         """Return the questions that have an answer."""
-        return Asked(self.answers)
+        return AskedQuestions(self.answers)
 
     def was_asked(self, question: queries.Question) -> bool:
         """Tell whether a question has an answer."""

@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     host_messages,
     host_plan,
     lowering,
+    protocols,
     restore,
     seen_host,
 )
@@ -44,7 +45,11 @@ def list_engine_module_questions(engine: str) -> Callable[[Policy], list[queries
     """Return a function that lists the questions of one engine's module. The journal knows which
     handlers came from a file taken over.
     """
-    rooms = (seen_host.ENGINES[engine], gpu_operator, programs)
+    rooms: tuple[protocols.AskingRoom, ...] = (
+        seen_host.ENGINES[engine],
+        gpu_operator,
+        programs,
+    )
     return lambda policy: [
         *(q for room in rooms for q in room.list_questions(policy)),
         earlier_runs.ORIGINALS,

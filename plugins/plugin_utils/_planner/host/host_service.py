@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
-    Asked,
+    AskedQuestions,
     Lookup,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
@@ -161,7 +161,7 @@ class ServiceFacts:
 
     files: Lookup[str, ObservedFile]
     units: Lookup[str, Mapping[str, str]]
-    asked: Asked
+    asked: AskedQuestions
     earlier: earlier_runs.EarlierRuns
 
     def is_active(self, unit: str) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     PlanError,
@@ -38,6 +38,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     journal_messages,
     low_level,
     originals,
+    protocols,
     refusals,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
@@ -57,32 +58,7 @@ PROGRAM = low_level.PROGRAM
 JUDGED = (*(m.name for m in known.MANAGERS if m.taken_back), nvidia_ctk.TOOL, gpu_operator.TOOL)
 
 
-class RemovableEngine(Protocol):
-    """The functions that an engine's module provides for taking back.
-
-    facts: what its `read_facts` returns, of a type of its own.
-    """
-
-    def find_instances(self, policy: Policy, facts: Any) -> tuple[Instance, ...]: ...
-
-    def plan_absent(self, policy: Policy, facts: Any, instance: Instance) -> Plan: ...
-
-    def find_remnant(self, policy: Policy, facts: Any) -> Instance | None:
-        """Return the configuration of an engine that was not found as an engine that does not run;
-        None if there is no configuration.
-        """
-
-    def get_main_file(self, policy: Policy, facts: Any) -> str:
-        """Return the first file of its configuration."""
-
-    def list_marked_files(self, policy: Policy, facts: Any) -> tuple[str, ...]:
-        """List the files in the usual place that carry our mark."""
-
-    def owns_file(self, policy: Policy, facts: Any, path: str) -> bool:
-        """Tell whether a file belongs to this engine's configuration, as far as its path shows."""
-
-
-Engines = Mapping[str, RemovableEngine]
+Engines = Mapping[str, protocols.RemovableEngine]
 
 
 @dc.dataclass(frozen=True)

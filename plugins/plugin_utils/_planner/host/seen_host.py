@@ -41,6 +41,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     host_messages,
     installation,
     low_level,
+    protocols,
     refusals,
     restore,
     traits,
@@ -106,14 +107,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
     resource as sharing_resource,
 )
 
-# A new engine is one more file and one more row.
-ENGINES = {
+# A new engine is one more file and one more row. The first ones have a configuration of handlers.
+CONFIGURED: restore.Engines = {
     traits.CONTAINERD: containerd_detect,
     traits.CRIO: crio_detect,
     traits.DOCKER: docker_detect,
-    traits.PODMAN: podman_detect,
 }
-CONFIGURED = {name: engine for name, engine in ENGINES.items() if traits.get_traits(name).handlers}
+ENGINES: Mapping[str, protocols.Engine] = {**CONFIGURED, traits.PODMAN: podman_detect}
 LEFTOVERS = {traits.CRIO: crio_detect.list_left_alone_leftovers}
 REASONED = {traits.CONTAINERD: containerd_detect}  # whose handlers have a cgroup driver each
 # what comes with it, or needs it
@@ -165,7 +165,7 @@ def list_host_questions(policy: Policy) -> list[queries.Question]:
         for name, engine in ENGINES.items()
         for q in engine.list_questions(refusals.narrow_policy_to_engine(policy, name))
     ]
-    every = (
+    every: tuple[protocols.AskingRoom, ...] = (
         gpus,
         device_nodes,
         consumers,

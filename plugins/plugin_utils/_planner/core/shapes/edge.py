@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shap
     programs,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes.rules import (
-    Asked,
+    AskedQuery,
     BrokenShape,
     Shape,
     TableShape,
@@ -32,7 +32,7 @@ _ERROR = TableShape({"error": common.ERROR})
 _UNKNOWN = TableShape({"value": TreeShape()})  # of a probe that is none of this collection's
 
 
-def name_shape_row(question: Asked) -> str:
+def name_shape_row(question: AskedQuery) -> str:
     """Return the name of the row for a query."""
     kind = str(question.get("kind"))
     if kind == "probe":
@@ -46,7 +46,7 @@ def name_shape_row(question: Asked) -> str:
     )
 
 
-def read_query_answer(question: Asked, given: Any) -> dict[str, Any]:
+def read_query_answer(question: AskedQuery, given: Any) -> dict[str, Any]:
     """Return one answer of the observer in its shape.
 
     An error is an answer to every query. Raise BrokenShape for another shape.
@@ -62,7 +62,7 @@ def read_query_answer(question: Asked, given: Any) -> dict[str, Any]:
     return found
 
 
-def read_look_answers(given: Any, asked: Sequence[Asked]) -> dict[str, Any]:
+def read_look_answers(given: Any, asked: Sequence[AskedQuery]) -> dict[str, Any]:
     """Return the answer to a look, each query's by its ID. asked: the queries as they were sent, in
     their order.
     """
@@ -81,7 +81,7 @@ def read_look_answers(given: Any, asked: Sequence[Asked]) -> dict[str, Any]:
     return {**whole, "answers": found}
 
 
-def read_program_result(name: str, request: Asked, given: Any) -> dict[str, Any]:
+def read_program_result(name: str, request: AskedQuery, given: Any) -> dict[str, Any]:
     """Return the answer of a program other than the observer. request: as it was sent."""
     try:
         found: dict[str, Any] = programs.ROWS[name].read(given, request)

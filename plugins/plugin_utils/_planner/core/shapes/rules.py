@@ -30,7 +30,7 @@ MOST = 1 << 17  # items of a list, or keys of a table, if no smaller number is k
 DEEPEST = 24  # lists and tables in each other, of values whose places a query lists
 ESCAPES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte (PEP 383)
 SURROGATES = re.compile("[\ud800-\udfff]")
-Asked = Mapping[str, Any]
+AskedQuery = Mapping[str, Any]
 T = TypeVar("T")
 
 
@@ -61,7 +61,7 @@ class Shape(Protocol):
     @property
     def rule(self) -> str: ...
 
-    def read(self, value: Any, asked: Asked) -> Any:
+    def read(self, value: Any, asked: AskedQuery) -> Any:
         """Return the value as it is read. Raise BrokenShape with the rule that it breaks."""
 
 
@@ -82,7 +82,7 @@ class Text:
     def rule(self) -> str:
         return self.called or f"text of at most {self.most} characters"
 
-    def read(self, value: Any, asked: Asked) -> str:
+    def read(self, value: Any, asked: AskedQuery) -> str:
         if not is_exactly(value, str) or len(value) > self.most:
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         if not value.isascii() and (ESCAPES if self.bytes else SURROGATES).search(value):
@@ -103,7 +103,7 @@ class Whole:
     def rule(self) -> str:
         return f"an integer between {self.low} and {self.high}"
 
-    def read(self, value: Any, asked: Asked) -> int:
+    def read(self, value: Any, asked: AskedQuery) -> int:
         if not is_exactly(value, int) or not self.low <= value <= self.high:
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return value
@@ -119,7 +119,7 @@ class QueryPlace:
     def rule(self) -> str:
         return f"the number of one of the query's {self.key}"
 
-    def read(self, value: Any, asked: Asked) -> int:
+    def read(self, value: Any, asked: AskedQuery) -> int:
         if not is_exactly(value, int) or not 0 <= value < len(asked.get(self.key) or ()):
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return value
@@ -136,7 +136,7 @@ class Real:
     def rule(self) -> str:
         return f"a number between {self.low:.0f} and {self.high:.0f}"
 
-    def read(self, value: Any, asked: Asked) -> float:
+    def read(self, value: Any, asked: AskedQuery) -> float:
         if (
             not (is_exactly(value, int) or is_exactly(value, float))
             or not self.low <= value <= self.high
@@ -155,7 +155,7 @@ class Flag:
     def rule(self) -> str:
         return "true or false"
 
-    def read(self, value: Any, asked: Asked) -> bool:
+    def read(self, value: Any, asked: AskedQuery) -> bool:
         if not is_exactly(value, bool):
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return value
@@ -171,7 +171,7 @@ class ChoiceShape:
     def rule(self) -> str:
         return "one of " + ", ".join(word or "the empty text" for word in self.words)
 
-    def read(self, value: Any, asked: Asked) -> str:
+    def read(self, value: Any, asked: AskedQuery) -> str:
         if not is_exactly(value, str) or value not in self.words:
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return value
@@ -187,7 +187,7 @@ class Maybe:
     def rule(self) -> str:
         return f"{self.inner.rule}, or null"
 
-    def read(self, value: Any, asked: Asked) -> Any:
+    def read(self, value: Any, asked: AskedQuery) -> Any:
         return None if value is None else self.inner.read(value, asked)
 
 
@@ -203,7 +203,7 @@ class Items:
     def rule(self) -> str:
         return f"a list of at most {self.most}"
 
-    def read(self, value: Any, asked: Asked) -> list[Any]:
+    def read(self, value: Any, asked: AskedQuery) -> list[Any]:
         if not is_exactly(value, list) or len(value) > self.most:
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         if self.exactly and len(value) != len(asked.get(self.exactly) or ()):
@@ -224,7 +224,7 @@ class RowShape:
     def rule(self) -> str:
         return f"a list of {len(self.parts)}"
 
-    def read(self, value: Any, asked: Asked) -> list[Any]:
+    def read(self, value: Any, asked: AskedQuery) -> list[Any]:
         if not is_exactly(value, list) or len(value) != len(self.parts):
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         try:
@@ -244,7 +244,7 @@ class TableShape:
     def rule(self) -> str:
         return "a table"
 
-    def read(self, value: Any, asked: Asked) -> dict[str, Any]:
+    def read(self, value: Any, asked: AskedQuery) -> dict[str, Any]:
         if not is_exactly(value, dict):
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         found: dict[str, Any] = {}
@@ -259,7 +259,7 @@ class TableShape:
         return found
 
 
-def _read_field(key: str, shape: Shape, value: Any, asked: Asked) -> Any:
+def _read_field(key: str, shape: Shape, value: Any, asked: AskedQuery) -> Any:
     try:
         return shape.read(value, asked)
     except BrokenShape as broken:
@@ -278,7 +278,7 @@ class Keyed:
     def rule(self) -> str:
         return f"a table of at most {self.most}"
 
-    def read(self, value: Any, asked: Asked) -> dict[str, Any]:
+    def read(self, value: Any, asked: AskedQuery) -> dict[str, Any]:
         if not is_exactly(value, dict) or len(value) > self.most:
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         try:
@@ -307,7 +307,7 @@ class Named:
     def rule(self) -> str:
         return f"a table with the query's {self.names}"
 
-    def read(self, value: Any, asked: Asked) -> dict[str, Any]:
+    def read(self, value: Any, asked: AskedQuery) -> dict[str, Any]:
         if not is_exactly(value, dict):
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         wanted = (*self.more, *(asked.get(self.names) or ()))
@@ -329,7 +329,7 @@ class ListedShape:
     def rule(self) -> str:
         return "the listed values, each with its shape"
 
-    def read(self, value: Any, asked: Asked) -> Any:
+    def read(self, value: Any, asked: AskedQuery) -> Any:
         TreeShape().read(value, asked)
         if selection.select(value, asked.get("keep") or ()) != value:
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
@@ -346,7 +346,7 @@ class TreeShape:
     def rule(self) -> str:
         return f"values at most {DEEPEST} deep, with texts of at most {self.most} characters and integers of at most 64 bits"
 
-    def read(self, value: Any, asked: Asked) -> Any:
+    def read(self, value: Any, asked: AskedQuery) -> Any:
         if not self._fits(value, 0):
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return value
@@ -378,7 +378,7 @@ class Base64:
     def rule(self) -> str:
         return f"base64 of at most {self.most} characters"
 
-    def read(self, value: Any, asked: Asked) -> str:
+    def read(self, value: Any, asked: AskedQuery) -> str:
         if not is_exactly(value, str) or len(value) > self.most or not value.isascii():
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         try:
@@ -401,7 +401,7 @@ class When:
     def rule(self) -> str:
         return "a table"
 
-    def read(self, value: Any, asked: Asked) -> Any:
+    def read(self, value: Any, asked: AskedQuery) -> Any:
         if not is_exactly(value, dict):
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         word = value.get(self.key)
@@ -422,7 +422,7 @@ class Has:
     def rule(self) -> str:
         return "a table"
 
-    def read(self, value: Any, asked: Asked) -> Any:
+    def read(self, value: Any, asked: AskedQuery) -> Any:
         if not is_exactly(value, dict):
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         return (self.then if self.key in value else self.other).read(value, asked)

@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
-    Asked,
+    AskedQuestions,
     Fact,
     Lookup,
 )
@@ -102,7 +102,7 @@ class GeneratorFacts:
 
     units: Fact[tuple[Mapping[str, Any], ...]]
     files: Lookup[str, ObservedFile]
-    asked: Asked
+    asked: AskedQuestions
 
 
 def read_generator_facts(obs: Observation) -> GeneratorFacts:

@@ -28,7 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     Refusal,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
-    Asked,
+    AskedQuestions,
     Fact,
     Lookup,
 )
@@ -141,7 +141,7 @@ class OperatorFacts:
     about the kubelet's files of its pods, or the error, by the kubelet's directory.
     """
 
-    asked: Asked
+    asked: AskedQuestions
     is_there: Lookup[str, bool]
     processes: Fact[tuple[Mapping[str, Any], ...]]
     expects_kubelet: Fact[bool]

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
-    Asked,
+    AskedQuestions,
     Fact,
     Lookup,
 )
@@ -81,7 +81,7 @@ class ProgramFacts:
     """
 
     located: Fact[frozenset[str]]
-    asked: Asked
+    asked: AskedQuestions
     is_there: Lookup[str, bool]
     packages: base_package.PackageFacts
     earlier: earlier_runs.EarlierRuns

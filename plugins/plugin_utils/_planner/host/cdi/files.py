@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
-    Asked,
+    AskedQuestions,
     Lookup,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
@@ -136,7 +136,7 @@ class SpecFileFacts:
     what is known of a directory itself, or the error.
     """
 
-    asked: Asked
+    asked: AskedQuestions
     directories: Lookup[str, tuple[ObservedFile, ...]]
     places: Lookup[str, Mapping[str, Any]]
     earlier: EarlierRuns

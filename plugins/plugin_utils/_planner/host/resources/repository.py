@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
-    Asked,
+    AskedQuestions,
     Fact,
     Lookup,
 )
@@ -150,7 +150,7 @@ class RepositoryFacts:
 
     release: Mapping[str, str]
     machine: str
-    asked: Asked
+    asked: AskedQuestions
     files: Lookup[str, ObservedFile]
     sources: Fact[tuple[Mapping[str, Any], ...]]
     apt_files: Fact[tuple[ObservedFile, ...]]

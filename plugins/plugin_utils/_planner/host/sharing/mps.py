@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
-    Asked,
+    AskedQuestions,
     Fact,
     Lookup,
 )
@@ -165,7 +165,7 @@ class MpsFacts:
     the error.
     """
 
-    asked: Asked
+    asked: AskedQuestions
     asked_units: Lookup[str, bool]
     files: Lookup[str, ObservedFile]
     units: Lookup[str, Mapping[str, str]]

@@ -132,14 +132,14 @@ def _requires(document: YamlFile, path: Path, value: Any) -> Requires:
     table = _require_table(document, path, value, REQUIRES)
     return Requires(
         _read_driver(document, path, table),
-        _read_version(document, path, table, "cuda"),
+        _read_field_version(document, path, table, "cuda"),
         _compute(document, (*path, "compute_capability"), table.get("compute_capability")),
         _read_architectures(document, path, table),
         _require_choice(document, path, table, "cpu_level", cpu.LEVELS),
         _require_match(document, path, table, "cpu_march", MARCH, messages.MARCH_FORM),
         _read_needed_memory(document, path, table),
         _read_bool(document, path, table, "mig"),
-        _read_version(document, path, table, "glibc"),
+        _read_field_version(document, path, table, "glibc"),
         _read_exact(document, path, table),
     )
 
@@ -163,7 +163,7 @@ def _read_exact(document: YamlFile, path: Path, table: Mapping[str, Any]) -> str
     return text
 
 
-def _read_version(
+def _read_field_version(
     document: YamlFile, path: Path, table: Mapping[str, Any], key: str
 ) -> dotted.Numbers | None:
     text = _require_text(document, path, table, key)

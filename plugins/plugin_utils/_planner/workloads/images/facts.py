@@ -146,8 +146,8 @@ def parse_host_facts(given: Any, targets: cpu.Targets) -> ImageHost:
     """Parse facts that a user gives. Raise PlanError for the first one that is wrong."""
     table = _require_facts_table(given, "facts", TOP)
     driver = _require_facts_text(table, "driver", "facts")
-    release = _read_version(table, "driver", "facts")
-    brings = _read_version(table, "cuda", "facts") or (
+    release = _read_fact_version(table, "driver", "facts")
+    brings = _read_fact_version(table, "cuda", "facts") or (
         cuda.get_cuda_of_driver(release) if release else None
     )
     gpus = tuple(
@@ -162,7 +162,7 @@ def parse_host_facts(given: Any, targets: cpu.Targets) -> ImageHost:
         brings,
         gpus,
         _read_cpu(table.get("cpu") or {}, targets),
-        _read_version(table, "glibc", "facts"),
+        _read_fact_version(table, "glibc", "facts"),
         engines,
     )
 
@@ -176,7 +176,7 @@ def _read_gpu(value: Any, number: int) -> ImageGpu:
     )
     if device and not is_device(device):
         raise build_refused_facts_error(where, messages.FACT_NOT_DEVICE.fill(value=repr(device)))
-    capability = _read_version(table, "compute_capability", where) or (
+    capability = _read_fact_version(table, "compute_capability", where) or (
         chips.compute_capability(int(device, 16)) if device else None
     )
     name = next(
@@ -283,7 +283,7 @@ def _require_facts_text(table: Mapping[str, Any], key: str, where: str) -> str:
     return value
 
 
-def _read_version(table: Mapping[str, Any], key: str, where: str) -> dotted.Numbers | None:
+def _read_fact_version(table: Mapping[str, Any], key: str, where: str) -> dotted.Numbers | None:
     text = _require_facts_text(table, key, where)
     found = dotted.parse_dotted(text)
     if text and found is None:

@@ -26,7 +26,7 @@ TWO = {"gpu1": native(), "old1": fallback()}
 TAINT = "nvidia.com/gpu=present:NoSchedule"
 
 
-def after(wanted: objects.Rendered) -> live.Live:
+def after(wanted: objects.RenderedCluster) -> live.Live:
     """The cluster once all of it was applied."""
     nodes = {
         n["metadata"]["name"]: made(

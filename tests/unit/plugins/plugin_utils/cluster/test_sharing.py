@@ -49,7 +49,7 @@ def looked(*migs: int) -> dict[str, Any]:
 
 def rendered(
     sharing: dict[str, Any], *migs: int, mig: str = "", **settings: Any
-) -> objects.Rendered:
+) -> objects.RenderedCluster:
     wanted = members.OfInventory(sharing=sharing, mig=mig)
     return objects.render_cluster(
         "north",

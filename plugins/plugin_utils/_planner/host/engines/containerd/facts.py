@@ -110,7 +110,7 @@ def read_daemon_facts(policy: Policy, obs: Observation) -> DaemonFacts:
         Fact(lambda: daemons.read_containerd_unit_start(policy, obs)),
         Fact(lambda: daemons.read_containerd_program(obs)),
         Fact(lambda: daemons.read_containerd_package(obs)),
-        Lookup(lambda at: _read_version(obs, *at)),
+        Lookup(lambda at: _read_program_version(obs, *at)),
         cdi_support.read_config_dumps(obs),
         Lookup(lambda unit: _read_invocation(obs, unit)),
         Fact(lambda: known.present(obs)),
@@ -124,7 +124,7 @@ def read_daemon_facts(policy: Policy, obs: Observation) -> DaemonFacts:
     )
 
 
-def _read_version(obs: Observation, program: OwnProgram, runs: bool) -> str:
+def _read_program_version(obs: Observation, program: OwnProgram, runs: bool) -> str:
     asked = obs.get_command if runs else obs.try_command
     return versions.read_version_banner(asked([program.path, "--version"], program.process).stdout)
 

@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
-    Asked,
+    AskedQuestions,
     Fact,
     Lookup,
 )
@@ -110,7 +110,7 @@ class PodmanFacts:
     """
 
     files: Fact[list[ObservedFile]]
-    asked: Asked
+    asked: AskedQuestions
     is_there: Lookup[str, bool]
 
 
