@@ -123,10 +123,10 @@ def list_orchestrators(
 
     `auto` stands for each one that runs on the host, and for `commands` if there are any.
     """
-    found = {*by} - {"auto"}
+    orchestrators = {*by} - {"auto"}
     if "auto" in by:
-        found |= {*work.orchestrators, *([COMMANDS] if commands else [])}
-    return tuple(name for name in ORCHESTRATORS if name in found)
+        orchestrators |= {*work.orchestrators, *([COMMANDS] if commands else [])}
+    return tuple(name for name in ORCHESTRATORS if name in orchestrators)
 
 
 def is_orchestrator_asked(

@@ -276,10 +276,12 @@ def list_drained_pods(pods: Iterable[Mapping[str, Any]], method: str) -> list[st
     """List the pods that a drain waits for, as namespace/name: those with GPUs, and with `evict`
     all that can go.
     """
-    found = [p for p in pods if not is_left_by_drain(p) and (method == "evict" or uses_gpus(p))]
+    drained_pods = [
+        p for p in pods if not is_left_by_drain(p) and (method == "evict" or uses_gpus(p))
+    ]
     return sorted(
         f"{(p.get('metadata') or {}).get('namespace')}/{(p.get('metadata') or {}).get('name')}"
-        for p in found
+        for p in drained_pods
     )
 
 
@@ -303,10 +305,10 @@ def describe_waiting_pods(pods: Iterable[Mapping[str, Any]], method: str) -> str
 def get_api_message(result: Mapping[str, Any]) -> str:
     """Return the API's own sentence from a module's message, else the first line of the message."""
     text = str(result.get("msg") or "")
-    found = STATUS.search(text)
-    if found:
+    match = STATUS.search(text)
+    if match:
         try:
-            return str(json.JSONDecoder().raw_decode(found[0])[0].get("message") or text)
+            return str(json.JSONDecoder().raw_decode(match[0])[0].get("message") or text)
         except ValueError:
             pass
     lines = text.strip().splitlines()

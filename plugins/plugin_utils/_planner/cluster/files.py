@@ -62,14 +62,14 @@ def render_cluster_files(
     before: the files that exist already, if this run does not know all nodes. Values that count for
     all nodes stay then.
     """
-    found = {}
+    files = {}
     if rendered.config_map:
-        found[CONFIG_MAP] = render_object_file(
+        files[CONFIG_MAP] = render_object_file(
             rendered.config_map, [messages.COMMENT_OF_PLUGIN.fill()]
         )
     for one in rendered.classes:
         name = one["metadata"]["name"]
-        found[f"{CLASS}{name}.yaml"] = render_object_file(one, [explain_runtime_class(one)])
+        files[f"{CLASS}{name}.yaml"] = render_object_file(one, [explain_runtime_class(one)])
     hosts = {m.node: m for m in rendered.members}
     for one in rendered.nodes:
         name = one["metadata"]["name"]
@@ -78,13 +78,13 @@ def render_cluster_files(
             messages.COMMENT_OF_NODE.fill(),
             *comment_taint_command(name, rendered),
         ]
-        found[f"{NODES}{name}.yaml"] = render_object_file(drop_null_fields(one), why)
+        files[f"{NODES}{name}.yaml"] = render_object_file(drop_null_fields(one), why)
     values = (before or {}).get(VALUES, "")
     if is_own_cluster_file(values):
-        found[VALUES] = values
+        files[VALUES] = values
     elif rendered.values.values:
-        found[VALUES] = render_object_file(dict(rendered.values.values), rendered.values.why)
-    return dict(sorted(found.items()))
+        files[VALUES] = render_object_file(dict(rendered.values.values), rendered.values.why)
+    return dict(sorted(files.items()))
 
 
 def drop_null_fields(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,15 +167,15 @@ def parse_file_table(content: str, where: str, *keys: str) -> dict[str, Any]:
     Raise PlanError if the file cannot be read.
     """
     try:
-        found = yaml_text.read_bounded_yaml(content)
+        table = yaml_text.read_bounded_yaml(content)
     except yaml_text.YamlError as error:
         message = messages.FILE_UNREADABLE.fill(cause=error.problem)
         raise PlanError(message, where=where, line=error.line) from None
     for key in keys:
-        found = found.get(key) or {} if isinstance(found, dict) else None
-    if not isinstance(found, dict):
+        table = table.get(key) or {} if isinstance(table, dict) else None
+    if not isinstance(table, dict):
         raise PlanError(messages.FILE_WITHOUT_TABLE.fill(), where=where)
-    return found
+    return table
 
 
 def compare_cluster_files(

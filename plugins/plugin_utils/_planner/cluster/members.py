@@ -146,10 +146,10 @@ def find_members(
     """Return all hosts of a run, each as a member of its cluster or with the reason why it is left
     out.
     """
-    found = tuple(find_member(host, result, wanted[host]) for host, result in results.items())
-    require_own_names(found)
-    require_own_directories(found)
-    return found
+    members = tuple(find_member(host, result, wanted[host]) for host, result in results.items())
+    require_own_names(members)
+    require_own_directories(members)
+    return members
 
 
 def find_member(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
@@ -361,8 +361,8 @@ def get_replicas(
     """
     option = f"{sharing_wanted.OPTION}{node_names.name_host_in_sentence(host)}"
     entries = sharing_wanted.parse_sharing(wanted.sharing)
-    found = by_plugin.get_common_replicas(option, entries)
-    if not found:
+    replicas = by_plugin.get_common_replicas(option, entries)
+    if not replicas:
         if entries:
             raise PlanError(
                 messages.NO_REPLICAS.fill(of_host=node_names.name_host_in_sentence(host))
@@ -376,8 +376,8 @@ def get_replicas(
         for gpu in known
     ]
     by_plugin.require_all_gpus(option, entries, gpus)
-    by_plugin.require_mig(option, found, gpus, mig)
-    return found
+    by_plugin.require_mig(option, replicas, gpus, mig)
+    return replicas
 
 
 def get_choice(host: str, name: str, value: str, choices: Iterable[str]) -> str:

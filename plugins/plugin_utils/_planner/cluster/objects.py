@@ -247,7 +247,7 @@ def build_runtime_classes(groups: Iterable[Group], kept: Kept) -> tuple[Object, 
         for key in labels
         if key.startswith(HANDLER_LABEL)
     }
-    found = []
+    classes = []
     for handler in sorted({*(group.handler for group in groups if group.handler), *before}):
         metadata = {"name": handler, "labels": {MANAGED_BY: MANAGER}}
         made: Object = {
@@ -260,10 +260,10 @@ def build_runtime_classes(groups: Iterable[Group], kept: Kept) -> tuple[Object, 
         everywhere = all(group.handler == handler for group in groups) and all(
             label in labels for labels in kept.nodes.values()
         )
-        found.append(
+        classes.append(
             made if everywhere else {**made, "scheduling": {"nodeSelector": {label: "true"}}}
         )
-    return tuple(found)
+    return tuple(classes)
 
 
 def build_node_object(m: ClusterMember, group: Group, settings: ClusterSettings) -> Object:
@@ -293,13 +293,13 @@ def parse_taints(texts: Iterable[str]) -> tuple[dict[str, str], ...]:
 
     Raise PlanError for a taint that the API would refuse, and for two taints of one key and effect.
     """
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    taints: dict[tuple[str, str], dict[str, str]] = {}
     for text in texts:
         one = parse_taint(text)
-        if (one["key"], one["effect"]) in found:
+        if (one["key"], one["effect"]) in taints:
             raise PlanError(messages.TWO_TAINTS.fill(key=one["key"], effect=one["effect"]))
-        found[one["key"], one["effect"]] = one
-    return tuple(found.values())
+        taints[one["key"], one["effect"]] = one
+    return tuple(taints.values())
 
 
 def write_taint_note(tainted: Iterable[Mapping[str, str]]) -> str:

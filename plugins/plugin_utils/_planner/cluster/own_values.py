@@ -18,10 +18,10 @@ VARIABLE = "gpufleet_kubernetes_values"
 
 def get_nested_value(values: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path of keys with dots; None if there is none."""
-    found: Any = values
+    value: Any = values
     for part in path.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
 
 def join_value(values: Mapping[str, Any], path: str) -> Any:

@@ -80,11 +80,11 @@ def list_cluster_setting_problems(given: Mapping[str, Any]) -> list[Message]:
 
     A variable with an empty value is not set.
     """
-    found = []
+    problems = []
     for name, rule in RULES.items():
         try:
             if given.get(name) not in (None, "", [], {}):
                 rule(given[name])
         except PlanError as error:
-            found.append(error.placed)
-    return found
+            problems.append(error.placed)
+    return problems

@@ -24,10 +24,10 @@ def list_seen_strategies(result: Mapping[str, Any], decision: Mapping[str, Any])
     hooked = decision.get("hook") and not any(
         "hooks.d" in str(d.get("path")) for d in result.get("differences") or ()
     )
-    found = {"envvar"} if NVIDIA in program or hooked else set()
+    strategies = {"envvar"} if NVIDIA in program or hooked else set()
     if cdi.get("enabled"):
-        found |= {"cdi-annotations", *(["cdi-cri"] if cdi.get("cri_field") else [])}
-    return frozenset(found)
+        strategies |= {"cdi-annotations", *(["cdi-cri"] if cdi.get("cri_field") else [])}
+    return frozenset(strategies)
 
 
 def list_decided_strategies(
@@ -43,15 +43,15 @@ def list_decided_strategies(
     field = (instance.get("cdi") or {}).get("cri_field") or "cdi-cri" in (
         decision.get("device_list_strategy") or ()
     )
-    found: set[str] = set()
+    strategies: set[str] = set()
     if injection == "native-cdi":
-        found |= {"cdi-annotations", *(["cdi-cri"] if field else [])}
+        strategies |= {"cdi-annotations", *(["cdi-cri"] if field else [])}
     if injection == "nvidia-runtime" and default:
-        found.add("cdi-annotations")
+        strategies.add("cdi-annotations")
     return frozenset(
-        found | list_container_strategies(result["decision"])
+        strategies | list_container_strategies(result["decision"])
         if default or injection == "oci-hook"
-        else found
+        else strategies
     )
 
 

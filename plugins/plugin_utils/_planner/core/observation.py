@@ -345,11 +345,11 @@ class Observation:
 
         Raise QueryFailed if one of them could not be inspected.
         """
-        found = self.list_glob_files(pattern)
-        for file in found:
+        files = self.list_glob_files(pattern)
+        for file in files:
             if file.error:
                 raise build_query_failure(f"stat:{file.path}", {"message": file.error})
-        return found
+        return files
 
     def list_directory(self, path: str) -> tuple[Mapping[str, Any], ...]:
         """Return the entries of a directory."""

@@ -79,10 +79,10 @@ def _digests(value: Any) -> bool:
 
 def build_approval_digests(changes: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
     """Build the value to pass on, class -> sorted digests, from (class, digest) pairs."""
-    found: dict[str, list[str]] = {}
+    digests: dict[str, list[str]] = {}
     for text, digest in sorted(set(changes)):
-        found.setdefault(text, []).append(digest)
-    return found
+        digests.setdefault(text, []).append(digest)
+    return digests
 
 
 def explain_unapproved_change(

@@ -142,25 +142,27 @@ def describe_bound_change(path: str, change: transaction.Change, plan: Plan) -> 
 
     plan: the plan that has the change. Lasting contents and the keys of edits come from it.
     """
-    found: Item = {"do": change["op"], "path": path}
+    bound_change: Item = {"do": change["op"], "path": path}
     if change.get("forget"):
-        found["forget"] = True
+        bound_change["forget"] = True
     if change["op"] == "write":
         digest = get_archived_digest(change) or digest_bound_text(
             plan.lasting.get(change["path"], change["content"])
         )
-        found |= {"mode": change.get("mode", ""), "owner": OWNER, "sha256": digest}
-        found |= (
+        bound_change |= {"mode": change.get("mode", ""), "owner": OWNER, "sha256": digest}
+        bound_change |= (
             {"copies": [value["path"] for value in change["references"]]}
             if change.get("references")
             else {}
         )
     elif change["op"] == "edit":
-        found["inserts"] = [line["text"] for line in change["edits"]]
-        found["keys"] = [[d.key, d.after] for d in plan.differences if d.path == change["path"]]
+        bound_change["inserts"] = [line["text"] for line in change["edits"]]
+        bound_change["keys"] = [
+            [d.key, d.after] for d in plan.differences if d.path == change["path"]
+        ]
     elif change["op"] == "restore" and change.get("changed"):
-        found["changed"] = True
-    return found
+        bound_change["changed"] = True
+    return bound_change
 
 
 def get_archived_digest(change: transaction.Write) -> str:

@@ -159,11 +159,11 @@ POSITION = re.compile(
 
 def name_position(position: str) -> str:
     """Return the words for a position, as <GPU 0>. Return any other text as it is."""
-    found = POSITION.fullmatch(position)
-    if not found:
+    match = POSITION.fullmatch(position)
+    if not match:
         return position
-    number = int(found["bus"] or found["gpu"] or found["of"], 16)
-    return f"<GPU {number}, MIG {int(found['mig'], 16)}>" if found["mig"] else f"<GPU {number}>"
+    number = int(match["bus"] or match["gpu"] or match["of"], 16)
+    return f"<GPU {number}, MIG {int(match['mig'], 16)}>" if match["mig"] else f"<GPU {number}>"
 
 
 def collect_identities(policy: Policy, obs: Observation) -> Identities:
@@ -202,14 +202,14 @@ def map_gpu_identities(policy: Policy, obs: Observation) -> dict[str, list[str]]
     """Map the PCI address of each GPU to its UUID and those of its MIG devices, in the order in
     which NVML counts them.
     """
-    found: dict[str, list[str]] = {
+    identities: dict[str, list[str]] = {
         bus: [""] for bus in gpus.list_pci_gpus(obs, gpus.get_gpu_paths(policy))
     }
     for bus, uuid, migs in (*list_driver_rows(policy, obs), *list_reported_gpus(policy, obs)):
-        row = found.setdefault(bus, [""])
+        row = identities.setdefault(bus, [""])
         row[0] = row[0] or uuid
         row[1:] = migs or row[1:]
-    return found
+    return identities
 
 
 Row = tuple[str, str, list[str]]
@@ -399,5 +399,5 @@ def canonicalise_path(path: str, known: Identities) -> str:
 
 def rewrite_link_name(name: str, known: Identities) -> str:
     """Rewrite the name of a link in /dev/char, which is a device's number."""
-    found = LINK.fullmatch(name)
-    return f"{known.majors.get(int(found[1]), int(found[1]))}:{found[2]}" if found else name
+    match = LINK.fullmatch(name)
+    return f"{known.majors.get(int(match[1]), int(match[1]))}:{match[2]}" if match else name

@@ -56,11 +56,11 @@ def list_result_decisions(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def map_engines_to_hosts(results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     """Map each engine to the hosts that have a decision for it."""
-    found: dict[str, list[str]] = {}
+    engines: dict[str, list[str]] = {}
     for host, result in sorted(results.items()):
         for engine in sorted({str(d.get("engine")) for d in list_result_decisions(result)}):
-            found.setdefault(engine, []).append(host)
-    return found
+            engines.setdefault(engine, []).append(host)
+    return engines
 
 
 def map_injections_to_hosts(
@@ -70,14 +70,14 @@ def map_injections_to_hosts(
 
     A host may have several engines.
     """
-    found: dict[tuple[str, str, bool], list[str]] = {}
+    injections: dict[tuple[str, str, bool], list[str]] = {}
     for host, result in sorted(results.items()):
         for decided in {
             (str(d.get("injection")), str(d.get("handler") or ""), bool(d.get("default")))
             for d in list_result_decisions(result)
         }:
-            found.setdefault(decided, []).append(host)
-    return dict(sorted(found.items()))
+            injections.setdefault(decided, []).append(host)
+    return dict(sorted(injections.items()))
 
 
 def describe_mixed_engines(results: Mapping[str, Mapping[str, Any]]) -> str:

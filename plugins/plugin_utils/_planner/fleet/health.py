@@ -181,13 +181,13 @@ def list_health_notes(second: Second) -> list[str]:
     if not (second.look.get("work") or {}).get("boot_id"):
         return []
     new, unknown = gpu_health.list_errors_since(*get_log_pair(second))
-    found: list[str] = [messages.XIDS_UNKNOWN.fill(cause=unknown)] if unknown else []
+    notes: list[str] = [messages.XIDS_UNKNOWN.fill(cause=unknown)] if unknown else []
     harmless = [e for e in new if int(e["xid"]) in gpu_health.OF_APPLICATIONS]
     if harmless:
-        found.append(
+        notes.append(
             messages.APPLICATION_FAILED.fill(errors=gpu_health.describe_xid_errors(harmless))
         )
-    return found
+    return notes
 
 
 def list_diagnosis_notes(result: Mapping[str, Any]) -> list[str]:

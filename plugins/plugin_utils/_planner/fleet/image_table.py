@@ -116,17 +116,17 @@ def count_image_hosts(results: outcomes.Results) -> dict[str, int]:
     """Count the hosts that have an image, have none, need none since they have no GPU, or could not
     be looked at.
     """
-    found = dict.fromkeys(
+    counts = dict.fromkeys(
         ("with an image", "without an image", "without a GPU", "not looked at"), 0
     )
     for result in results.values():
         if outcomes.explain_trouble(result) and not result.get("choices"):
-            found["not looked at"] += 1
+            counts["not looked at"] += 1
         elif not result.get("problem") and result.get("choices"):
-            found["with an image"] += 1
+            counts["with an image"] += 1
         else:
-            found["without a GPU" if result.get("without_gpu") else "without an image"] += 1
-    return found
+            counts["without a GPU" if result.get("without_gpu") else "without an image"] += 1
+    return counts
 
 
 def explain_image_failure(results: outcomes.Results) -> str:
@@ -180,13 +180,13 @@ def build_image_matrix(results: outcomes.Results) -> dict[str, dict[str, str]]:
 
     If the GPUs of a host get an image each, the best state counts.
     """
-    found: dict[str, dict[str, str]] = {}
+    matrix: dict[str, dict[str, str]] = {}
     for host in sorted(results, key=names.build_natural_key):
         for choice in results[host].get("choices") or ():
             for name, state in list_image_states(choice):
-                before = found.setdefault(name, {}).get(host, NOT)
-                found[name][host] = min(before, state, key=(CHOSEN, FITS, NOT).index)
-    return dict(sorted(found.items()))
+                before = matrix.setdefault(name, {}).get(host, NOT)
+                matrix[name][host] = min(before, state, key=(CHOSEN, FITS, NOT).index)
+    return dict(sorted(matrix.items()))
 
 
 def list_image_states(choice: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
@@ -207,12 +207,12 @@ def list_covering_images(results: outcomes.Results) -> list[str]:
         for name, row in build_image_matrix(results).items()
     }
     left = set().union(*runs.values()) if runs else set()
-    found = []
+    images = []
     while left:
         best = max(sorted(runs), key=lambda name: len(runs[name] & left))
-        found.append(best)
+        images.append(best)
         left -= runs[best]
-    return found
+    return images
 
 
 # ---------------------------------------------------------------- for Kubernetes

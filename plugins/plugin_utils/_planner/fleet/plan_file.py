@@ -160,17 +160,17 @@ def map_moved_hosts(
 
     A host that has nothing to do needs no approval.
     """
-    found: dict[str, str] = {}
+    hosts: dict[str, str] = {}
     for host, result in results.items():
         digest = change.digest_change(result, host)
         known = approved["hosts"].get(host)
         if not digest or (known and known.get("change") == digest):
             continue
         if not known:
-            found[host] = messages.NOT_IN_PLAN.fill()
+            hosts[host] = messages.NOT_IN_PLAN.fill()
             continue
         before = approved["changes"].get(known.get("change")) or {}
         sentences = change.list_moved_changes(before, change.build_shared_change(result, host))
         few = names.show_few_texts(sentences, 3, "; ")
-        found[host] = messages.PLANS_OTHERWISE.fill(changes=few)
-    return found
+        hosts[host] = messages.PLANS_OTHERWISE.fill(changes=few)
+    return hosts

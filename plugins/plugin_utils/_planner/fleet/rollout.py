@@ -173,7 +173,7 @@ def judge_rollout_hosts(fleet: Fleet, settings: RolloutSettings) -> dict[str, Ro
         if settings.domain
         else {}
     )
-    found = {}
+    judged = {}
     for name, result in fleet.results.items():
         digest = "" if why[name] else change.digest_change(result, name)
         unapproved = approval.explain_unapproved_change(
@@ -186,10 +186,10 @@ def judge_rollout_hosts(fleet: Fleet, settings: RolloutSettings) -> dict[str, Ro
         state = LEFT_OUT if why[name] else DO if digest or name in fleet.first else DONE
         gpus = len((result.get("driver") or {}).get("gpus") or ())
         runs = hardware.list_running_engines(result)
-        found[name] = RolloutHost(
+        judged[name] = RolloutHost(
             name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, gpus, runs
         )
-    return found
+    return judged
 
 
 def add_verifications(
@@ -255,12 +255,12 @@ def list_canaries(
             and can_stand_for_class(host.name, fleet)
         ):
             wanted[host.hardware] = max(0, wanted[host.hardware] - 1)
-    found = []
+    canaries = []
     for name in line:
         if wanted[hosts[name].hardware] > 0:
             wanted[hosts[name].hardware] -= 1
-            found.append(name)
-    return found
+            canaries.append(name)
+    return canaries
 
 
 def map_hosts_to_groups(hosts: Mapping[str, RolloutHost], fleet: Fleet) -> dict[str, list[str]]:

@@ -59,16 +59,16 @@ def build_rollout_settings(options: Mapping[str, Any]) -> RolloutSettings:
     The value None stands for an option that is not set.
     """
     given = list_given_options(options)
-    found = RolloutSettings(
+    settings = RolloutSettings(
         **{field: read(given[name]) for name, (field, read) in READ.items() if name in given}
     )
-    if found.max_unavailable is not None and found.max_unavailable.number <= 0:
+    if settings.max_unavailable is not None and settings.max_unavailable.number <= 0:
         raise PlanError(messages.NONE_UNAVAILABLE.fill(value=given["max_unavailable"]))
-    if found.soak_command and not found.soak:
+    if settings.soak_command and not settings.soak:
         raise PlanError(messages.SOAK_COMMAND_ALONE.fill())
     parse_whole_number("host_timeout", given.get("host_timeout", 0))
     parse_task_files(given.get("tasks"))
-    return found
+    return settings
 
 
 def list_given_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,15 +135,15 @@ def parse_task_files(value: Any) -> Mapping[str, Any]:
     """
     if value in (None, "", {}):
         return {}
-    found = parse_written_table(value) if isinstance(value, str) else value
-    if not isinstance(found, Mapping):
+    files = parse_written_table(value) if isinstance(value, str) else value
+    if not isinstance(files, Mapping):
         raise PlanError(messages.NO_TASKS.fill(value=value))
-    unknown = sorted(set(map(str, found)) - set(TASKS))
+    unknown = sorted(set(map(str, files)) - set(TASKS))
     if unknown:
         raise PlanError(
             messages.UNKNOWN_TASKS.fill(unknown=", ".join(unknown), known=", ".join(TASKS))
         )
-    return found
+    return files
 
 
 def parse_written_table(text: str) -> Any:

@@ -72,12 +72,12 @@ def parse_wave_sizes(setting: str, value: Any) -> tuple[Amount, ...]:
     parts = parse_written_list(value)
     if not parts:
         raise PlanError(messages.NO_WAVE.fill(setting=setting, example=EXAMPLE))
-    found = tuple(parse_amount(setting, part, EXAMPLE) for part in parts)
-    empty = [str(part) for part, size in zip(parts, found, strict=True) if size.number <= 0]
+    wave_sizes = tuple(parse_amount(setting, part, EXAMPLE) for part in parts)
+    empty = [str(part) for part, size in zip(parts, wave_sizes, strict=True) if size.number <= 0]
     if empty:
         sizes = ", ".join(empty)
         raise PlanError(messages.EMPTY_WAVE.fill(setting=setting, sizes=sizes, example=EXAMPLE))
-    return found
+    return wave_sizes
 
 
 def parse_written_list(value: Any) -> list[Any]:

@@ -57,20 +57,20 @@ def parse_windows(setting: str, value: Any) -> tuple[Window, ...]:
 
 def parse_window(setting: str, text: str) -> Window:
     """Return a window of time. Raise PlanError with an example if the text is none."""
-    found = FORM.fullmatch(text)
+    match = FORM.fullmatch(text)
     if re.fullmatch(DAYS_ALONE, text):
         row = messages.WINDOW_WITHOUT_TIMES
         raise PlanError(row.fill(setting=setting, window=text, example=EXAMPLE))
-    if not found:
+    if not match:
         raise PlanError(messages.NO_WINDOW.fill(setting=setting, window=text, example=EXAMPLE))
-    start, end = (parse_minute(setting, text, found[name]) for name in ("from", "to"))
+    start, end = (parse_minute(setting, text, match[name]) for name in ("from", "to"))
     if start == end:
         raise PlanError(messages.EMPTY_WINDOW.fill(setting=setting, window=text))
     return Window(
-        parse_days(setting, text, found["days"] or "mo-su"),
+        parse_days(setting, text, match["days"] or "mo-su"),
         start,
         end % MINUTES,
-        found["zone"] or "UTC",
+        match["zone"] or "UTC",
         text,
     )
 
@@ -86,7 +86,7 @@ def parse_minute(setting: str, text: str, clock: str) -> int:
 
 def parse_days(setting: str, text: str, said: str) -> frozenset[int]:
     """Return the days of the week of a window, Monday as 0. Raise PlanError for an unknown day."""
-    found: set[int] = set()
+    days: set[int] = set()
     for part in said.split(","):
         first, _dash, last = part.partition("-")
         unknown = [day for day in (first, last or first) if day.lower() not in DAYS]
@@ -94,8 +94,8 @@ def parse_days(setting: str, text: str, said: str) -> frozenset[int]:
             row, day = messages.NO_SUCH_DAY, unknown[0] or repr(part)
             raise PlanError(row.fill(setting=setting, window=text, day=day, example=EXAMPLE))
         a, b = (DAYS.index(day.lower()) for day in (first, last or first))
-        found.update((a + n) % 7 for n in range((b - a) % 7 + 1))
-    return frozenset(found)
+        days.update((a + n) % 7 for n in range((b - a) % 7 + 1))
+    return frozenset(days)
 
 
 def is_open(windows: Sequence[Window], now: Mapping[str, tuple[int, int]]) -> bool:

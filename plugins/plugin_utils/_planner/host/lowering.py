@@ -195,12 +195,12 @@ def has_lost_decision(before: Mapping[str, Any], after: Mapping[str, Any]) -> bo
 
 def list_lowerings(plan: Plan) -> list[Lowering]:
     """List what a plan takes away from the host, by the table."""
-    found = [
+    lowerings = [
         *(low for d in plan.differences for low in find_difference_lowerings(d)),
         *find_change_lowerings(plan),
         *find_record_lowerings(plan),
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(lowerings))
 
 
 # ---------------------------------------------------------------- causes

@@ -97,11 +97,11 @@ def list_gpu_processes(answer: Mapping[str, Any]) -> list[str]:
         cause = answer["error"].get("message") or host_messages.WORK_LOOK_FAILED.fill()
         return [host_messages.WORK_NOT_SEEN.fill(cause=cause)]
     closed, left = answer.get("closed"), answer.get("partial")
-    found = [str(pid) for pid in answer.get("pids") or ()]
-    found += [host_messages.WORK_CLOSED.fill(processes=closed)] if closed else []
+    processes = [str(pid) for pid in answer.get("pids") or ()]
+    processes += [host_messages.WORK_CLOSED.fill(processes=closed)] if closed else []
     if left:
-        found.append(host_messages.WORK_PARTIAL.fill(processes=left.get("processes")))
-    return found
+        processes.append(host_messages.WORK_PARTIAL.fill(processes=left.get("processes")))
+    return processes
 
 
 def get_cluster_by_ca(obs: Observation) -> str:

@@ -98,8 +98,8 @@ class _Reader:
         return PlanError(what, where=self.path, line=count_json_line(self.text, at))
 
     def skip_blanks(self, at: int) -> int:
-        found = SPACE.match(self.text, at)
-        return found.end() if found else at
+        match = SPACE.match(self.text, at)
+        return match.end() if match else at
 
     def read_value(self, at: int, depth: int) -> Token:
         if depth > DEPTH:
@@ -115,10 +115,10 @@ class _Reader:
         for word, meaning in WORDS.items():
             if self.text.startswith(word, at):
                 return Token(at, at + len(word), meaning)
-        found = NUMBER.match(self.text, at)
-        if not found:
+        match = NUMBER.match(self.text, at)
+        if not match:
             raise self.build_error(at, messages.VALUE_EXPECTED.fill(found=self.describe_place(at)))
-        return Token(at, found.end(), self.number(found.group(), at))
+        return Token(at, match.end(), self.number(match.group(), at))
 
     def number(self, text: str, at: int) -> Any:
         try:
@@ -219,13 +219,13 @@ def count_json_line(text: str, at: int) -> int:
 
 def find_json_member(doc: JsonDocument, path: Path) -> JsonMember | None:
     """Return the member at a path of keys. None if there is none."""
-    node, found = doc.root, None
+    node, member = doc.root, None
     for key in path:
-        found = next((m for m in (node.members if node else ()) if m.key == key), None)
-        if found is None:
+        member = next((m for m in (node.members if node else ()) if m.key == key), None)
+        if member is None:
             return None
-        node = found.node
-    return found
+        node = member.node
+    return member
 
 
 def look_up_json(doc: JsonDocument, path: Path) -> Any:
@@ -317,21 +317,21 @@ def _merge_members(
 ) -> list[Splice]:
     """Return the splices that give an object these members."""
     present = {m.key: m.node for m in node.members}
-    found: list[Splice] = []
+    members: list[Splice] = []
     for key, value in wanted.items():
         old = present.get(key)
         if old is None:
             continue
         if isinstance(value, Mapping) and old.is_object:
-            found += _merge_members(
+            members += _merge_members(
                 doc, old, value, _Style.find_style(doc, old) if old.members else style
             )
         elif type(old.value) is not type(value) or old.value != value:
-            found.append(Splice(old.start, old.end, _render_value(value, style)))
+            members.append(Splice(old.start, old.end, _render_value(value, style)))
     new = {key: value for key, value in wanted.items() if key not in present}
     if new:
-        found.append(_insert_member(doc, node, new, style))
-    return found
+        members.append(_insert_member(doc, node, new, style))
+    return members
 
 
 def _insert_member(doc: JsonDocument, node: Token, new: Mapping[str, Any], style: _Style) -> Splice:

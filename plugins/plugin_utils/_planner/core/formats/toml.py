@@ -70,24 +70,24 @@ __all__ = [
 
 def list_toml_edits(doc: TomlDocument) -> list[transaction.Line]:
     """Return the transaction's line edits that turn the original into this document."""
-    found: list[transaction.Line] = []
+    edits: list[transaction.Line] = []
     at, new = 0, ""
     for origin, line in [*zip(doc.origin, doc.lines, strict=True), (len(doc.original), "")]:
         if origin < 0:
             new += line
             continue
         if origin != at or new:
-            found.append({"start": at, "end": origin, "text": new})
+            edits.append({"start": at, "end": origin, "text": new})
         at, new = origin + 1, ""
-    if doc.bom and found and found[0]["start"] == 0:
-        first = found[0]
+    if doc.bom and edits and edits[0]["start"] == 0:
+        first = edits[0]
         kept = doc.original[0] if first["end"] == 0 and doc.original else ""
-        found[0] = {
+        edits[0] = {
             "start": 0,
             "end": max(first["end"], min(1, len(doc.original))),
             "text": BOM + first["text"] + kept,
         }
-    return found
+    return edits
 
 
 def build_own_toml(path: str, head: str, values: Sequence[tuple[Path, Any]]) -> TomlDocument:

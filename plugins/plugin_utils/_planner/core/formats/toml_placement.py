@@ -159,15 +159,15 @@ def _get_step_indent(doc: TomlDocument, places: toml_scanner.Statements) -> str:
     not.
     """
     headers = {t.path: indent_of(doc.lines[count_toml_line(doc, t.start)]) for t in places.tables}
-    found = ""
+    step_indent = ""
     for pair in places.pairs:
         if pair.table and pair.inline is None:
             indent, above = (
                 indent_of(doc.lines[count_toml_line(doc, pair.start)]),
                 headers[pair.table],
             )
-            found = indent[len(above) :] if indent.startswith(above) else ""
-    return found
+            step_indent = indent[len(above) :] if indent.startswith(above) else ""
+    return step_indent
 
 
 def _is_spaced(doc: TomlDocument, places: toml_scanner.Statements) -> bool:

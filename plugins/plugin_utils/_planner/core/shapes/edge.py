@@ -56,10 +56,10 @@ def read_query_answer(question: AskedQuery, given: Any) -> dict[str, Any]:
     if is_exactly(given, dict) and "error" in given and name != "file":
         shape = _ERROR
     try:
-        found: dict[str, Any] = shape.read(given, question)
+        answer: dict[str, Any] = shape.read(given, question)
     except BrokenShape as broken:
         raise broken.place_below(name) from None
-    return found
+    return answer
 
 
 def read_look_answers(given: Any, asked: Sequence[AskedQuery]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def read_look_answers(given: Any, asked: Sequence[AskedQuery]) -> dict[str, Any]
 def read_program_result(name: str, request: AskedQuery, given: Any) -> dict[str, Any]:
     """Return the answer of a program other than the observer. request: as it was sent."""
     try:
-        found: dict[str, Any] = programs.ROWS[name].read(given, request)
+        result: dict[str, Any] = programs.ROWS[name].read(given, request)
     except BrokenShape as broken:
         raise broken.place_below(name) from None
-    return found
+    return result

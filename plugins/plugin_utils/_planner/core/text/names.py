@@ -33,7 +33,7 @@ def list_name_runs(names: Iterable[str], limit: int = SHOWN) -> list[tuple[str, 
 
     A run with many gaps becomes several of at most `limit` parts.
     """
-    found: list[tuple[str, int]] = []
+    runs: list[tuple[str, int]] = []
     families: dict[tuple[str, str, int], list[int]] = {}
     for name in sorted(set(names), key=lambda n: (build_natural_key(n), n)):
         before, digits, after = split_host_name(name)
@@ -47,16 +47,16 @@ def list_name_runs(names: Iterable[str], limit: int = SHOWN) -> list[tuple[str, 
     for (before, after, width), numbers in families.items():
         parts = list_number_stretches(numbers)
         if len(numbers) == len(parts) == 2:  # k0s, k3s are easier to read than k[0,3]s
-            found += [(write_run(before, after, width, [part]), 1) for part in parts]
+            runs += [(write_run(before, after, width, [part]), 1) for part in parts]
             continue
         for some_ in (parts[n : n + limit] for n in range(0, len(parts), limit)):
-            found.append(
+            runs.append(
                 (
                     write_run(before, after, width, some_),
                     sum(last - first + 1 for first, last in some_),
                 )
             )
-    return found
+    return runs
 
 
 def split_host_name(name: str) -> tuple[str, str, str]:
@@ -89,13 +89,13 @@ def write_run(before: str, after: str, width: int, stretched: list[tuple[int, in
 
 def list_number_stretches(numbers: list[int]) -> list[tuple[int, int]]:
     """Return ascending numbers as pairs of first and last."""
-    found: list[tuple[int, int]] = []
+    stretches: list[tuple[int, int]] = []
     for number in numbers:
-        if found and found[-1][1] == number - 1:
-            found[-1] = (found[-1][0], number)
+        if stretches and stretches[-1][1] == number - 1:
+            stretches[-1] = (stretches[-1][0], number)
         else:
-            found.append((number, number))
-    return found
+            stretches.append((number, number))
+    return stretches
 
 
 def count_noun(number: int, one: str, many: str = "") -> str:

@@ -378,12 +378,12 @@ def build_aap_variables(wanted: Wanted) -> dict[str, list[dict[str, Any]]]:
     workflow.
     """
     require_awx_names(wanted)
-    found: dict[str, list[dict[str, Any]]] = {}
+    variables: dict[str, list[dict[str, Any]]] = {}
     for item in (*list_named_awx_objects(wanted), *schedule(wanted)):
         inside = (
             {"simplified_workflow_nodes": build_workflow_nodes(wanted)}
             if item.kind == "workflow_job_template"
             else {}
         )
-        found.setdefault(VARIABLES[item.kind], []).append({**item.options, **inside})
-    return found
+        variables.setdefault(VARIABLES[item.kind], []).append({**item.options, **inside})
+    return variables

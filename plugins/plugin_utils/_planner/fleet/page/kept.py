@@ -26,16 +26,16 @@ NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)=(.+)", re.DOTALL)
 
 def get_report_file(source: str) -> str:
     """Return the file that an entry of `sources` means."""
-    found = NAMED.fullmatch(source)
-    return found[2] if found else source
+    match = NAMED.fullmatch(source)
+    return match[2] if match else source
 
 
 def list_report_hosts(source: str, report: Mapping[str, Any]) -> dict[str, hosts.Host]:
     """Return the hosts of one report by name. If the report has a name, it stands before the name
     of each host.
     """
-    found = NAMED.fullmatch(source)
-    return {f"{found[1]}/{name}" if found else name: host for name, host in report["hosts"].items()}
+    match = NAMED.fullmatch(source)
+    return {f"{match[1]}/{name}" if match else name: host for name, host in report["hosts"].items()}
 
 
 def list_hosts_in_several(kept: Mapping[str, Any]) -> list[str]:

@@ -81,7 +81,7 @@ def list_unexplained_spec_parts(spec: Spec) -> tuple[str, ...]:
     every = (spec.edits, *(d.edits for d in spec.devices))
     groups = {node.gid for edits in every for node in edits.device_nodes}
     places = _places(every)
-    found = [
+    parts = [
         word
         for edits in every
         for word in (
@@ -99,7 +99,7 @@ def list_unexplained_spec_parts(spec: Spec) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(
             stand_ins.describe_without_tags(word)
-            for word in (*found, *(f"the annotation {key}" for key in notes))
+            for word in (*parts, *(f"the annotation {key}" for key in notes))
         )
     )
 

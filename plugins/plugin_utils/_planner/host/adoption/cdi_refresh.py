@@ -137,8 +137,8 @@ def _read_refresh_state(obs: Observation) -> Refresh:
 
 
 def parse_toolkit_version(text: str) -> str:
-    found = CDI_VERSION.search(text)
-    return found.group(1) if found else ""
+    match = CDI_VERSION.search(text)
+    return match.group(1) if match else ""
 
 
 def is_mask(file: ObservedFile) -> bool:

@@ -425,20 +425,21 @@ def list_operator_leftovers(
     """List what of the toolkit is on the host, except in an engine's configuration, which the
     engine's own planner judges.
     """
-    found = judge_operator_state(policy, facts, instances)
-    if found.counts_as_live:
+    leftovers = judge_operator_state(policy, facts, instances)
+    if leftovers.counts_as_live:
         concerned = [
             i for i in instances if list_operator_handlers(i) or names_it(i.refusal.message)
         ]
         places = [(i.config_path, tuple(list_operator_handlers(i))) for i in concerned] or [
-            (found.traces[0], ())
+            (leftovers.traces[0], ())
         ]
         return tuple(
-            Leftover(TOOL, path, keys, False, "live", found.why, HAND_OVER) for path, keys in places
+            Leftover(TOOL, path, keys, False, "live", leftovers.why, HAND_OVER)
+            for path, keys in places
         )
-    if DIRECTORY not in found.traces:
+    if DIRECTORY not in leftovers.traces:
         return ()
     # Its own cleanup leaves the programs as well, since containers that run need them (gpu-operator
     # issue 494).
-    why = messages.PROGRAMS_STAY.fill(evidence=found.why, path=DIRECTORY)
+    why = messages.PROGRAMS_STAY.fill(evidence=leftovers.why, path=DIRECTORY)
     return (Leftover(TOOL, DIRECTORY, (), True, "kept", why),)

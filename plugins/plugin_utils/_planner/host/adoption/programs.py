@@ -288,7 +288,7 @@ def list_kept_programs(
     that is not. The module of one engine decides no mode. So it keeps a program that sets the
     runtime's mode by its name.
     """
-    found = {}
+    programs = {}
     for handler in policy.handlers:
         before = str(now.get(handler.name) or "")
         program = before or str(mine.get(handler.name) or "")
@@ -303,8 +303,8 @@ def list_kept_programs(
         if _can_work_alone(policy, facts, handler.binary, program) or (
             policy.single and _keeps_named_mode(facts, handler.binary, program, existed)
         ):
-            found[handler.name] = program
-    return found
+            programs[handler.name] = program
+    return programs
 
 
 def _can_work_alone(policy: Policy, facts: ProgramFacts, wanted: str, program: str) -> bool:

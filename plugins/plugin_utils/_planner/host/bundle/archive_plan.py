@@ -340,14 +340,14 @@ def plan_archive_files(
 
 def map_archive_files_on_host(part: ArchivePart, facts: ArchiveFacts) -> dict[str, int]:
     """Return the files that the host has in the archive's place now, with their sizes."""
-    found = {}
+    files = {}
     for folder in part.folders:
         for entry in facts.folders.get(folder):
             if entry.get("type") == "file":
-                found[posixpath.relpath(f"{folder}/{entry['name']}", part.place)] = int(
+                files[posixpath.relpath(f"{folder}/{entry['name']}", part.place)] = int(
                     entry["size"]
                 )
-    return found
+    return files
 
 
 def _list_sizes(sizes: Mapping[str, int]) -> str:

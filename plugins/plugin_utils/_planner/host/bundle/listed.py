@@ -85,24 +85,25 @@ def list_release_indexes(text: str, where: str) -> tuple[ListedFile, ...]:
     """List the indexes of packages that the Release of a flat repository names. Raise PlanError if
     there is none.
     """
-    found: dict[str, dict[str, str]] = {}
+    indexes: dict[str, dict[str, str]] = {}
     sizes: dict[str, str] = {}
     for field, value in _list_stanza_fields(text):
         if field.lower() in DIGESTS:
             for line in value.splitlines():
                 words = line.split()
                 if len(words) == 3 and PACKAGES.fullmatch(words[2].removeprefix("./")):
-                    found.setdefault(words[2], {})[field.lower()] = words[0]
+                    indexes.setdefault(words[2], {})[field.lower()] = words[0]
                     sizes[words[2]] = words[1]
-    if not found:
+    if not indexes:
         raise PlanError(messages.NOT_FLAT.fill(), where=where)
     return tuple(
-        _build_listed(path, digests, sizes[path], where) for path, digests in sorted(found.items())
+        _build_listed(path, digests, sizes[path], where)
+        for path, digests in sorted(indexes.items())
     )
 
 
 def list_deb_packages(text: str, where: str) -> tuple[ListedPackage, ...]:
-    found: list[ListedPackage] = []
+    deb_packages: list[ListedPackage] = []
     for stanza in re.split(r"\n[ \t]*\n", text):
         fields = {field.lower(): value for field, value in _list_stanza_fields(stanza)}
         if fields.get("package") in packages.FAMILY and VERSION.fullmatch(
@@ -110,8 +111,8 @@ def list_deb_packages(text: str, where: str) -> tuple[ListedPackage, ...]:
         ):
             digests = {name: fields.get(name, "") for name in DIGESTS}
             file = _build_listed(fields.get("filename", ""), digests, fields.get("size", ""), where)
-            found.append(ListedPackage(fields["package"], fields["version"], file))
-    return tuple(found)
+            deb_packages.append(ListedPackage(fields["package"], fields["version"], file))
+    return tuple(deb_packages)
 
 
 def _list_stanza_fields(text: str) -> Iterator[tuple[str, str]]:
@@ -145,18 +146,18 @@ def map_repomd_files(data: bytes, where: str) -> Mapping[str, ListedFile]:
     """Map each kind of index to its file. Databases for yum are left out, since dnf and zypper read
     the XML.
     """
-    found = {}
+    files = {}
     for entry in _parse_xml(data, where).findall(f"{REPO}data"):
         kind = entry.get("type", "")
         if not kind.endswith("_db"):
-            found[kind] = _build_xml_listed(entry, REPO, where, entry.findtext(f"{REPO}size", ""))
-    if "primary" not in found:
+            files[kind] = _build_xml_listed(entry, REPO, where, entry.findtext(f"{REPO}size", ""))
+    if "primary" not in files:
         raise PlanError(messages.NOT_RPM.fill(), where=where)
-    return found
+    return files
 
 
 def list_rpm_packages(data: bytes, machine: str, where: str) -> tuple[ListedPackage, ...]:
-    found = []
+    rpm_packages = []
     for entry in _parse_xml(data, where).findall(f"{COMMON}package"):
         version = entry.find(f"{COMMON}version")
         name = entry.findtext(f"{COMMON}name", "")
@@ -170,7 +171,7 @@ def list_rpm_packages(data: bytes, machine: str, where: str) -> tuple[ListedPack
                 entry, COMMON, where, "" if size is None else size.get("package", "")
             )
             licence = entry.findtext(f"{COMMON}format/{LICENSE}", "").strip()
-            found.append(
+            rpm_packages.append(
                 ListedPackage(
                     name,
                     f"{version.get('ver')}-{version.get('rel')}",
@@ -178,7 +179,7 @@ def list_rpm_packages(data: bytes, machine: str, where: str) -> tuple[ListedPack
                     (licence[:200],) if licence else (),
                 )
             )
-    return tuple(found)
+    return tuple(rpm_packages)
 
 
 def _parse_xml(data: bytes, where: str) -> ElementTree.Element:

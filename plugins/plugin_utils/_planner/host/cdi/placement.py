@@ -228,13 +228,17 @@ def merge_spec_directories(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
     Each list keeps its order as far as one order can have them all.
     """
-    found = list(CDI_DIRS)
+    spec_directories = list(CDI_DIRS)
     for directories in lists:
         for index, directory in enumerate(directories):
-            if directory not in found:
-                above = [found.index(d) for d in directories[index + 1 :] if d in found]
-                found.insert(min(above, default=len(found)), directory)
-    return tuple(found)
+            if directory not in spec_directories:
+                above = [
+                    spec_directories.index(d)
+                    for d in directories[index + 1 :]
+                    if d in spec_directories
+                ]
+                spec_directories.insert(min(above, default=len(spec_directories)), directory)
+    return tuple(spec_directories)
 
 
 def clean_spec_directories(directories: Iterable[str]) -> tuple[str, ...]:

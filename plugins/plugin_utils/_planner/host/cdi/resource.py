@@ -485,14 +485,14 @@ def require_spec_nodes(policy: Policy, facts: spec_facts.SpecFacts, made: Made) 
 
 def list_recorded_specs(policy: Policy, facts: files.SpecFileFacts) -> list[Spec]:
     """Return our own specs on the host, which know what NVML reported when they were made."""
-    found = []
+    specs = []
     for file in (
         files.get_seen_file(policy, facts, files.get_spec_path(policy, name))
         for name, _layout in files.list_spec_kinds(policy)
     ):
         with contextlib.suppress(ValueError):
-            found += [reader.parse_spec(file.content or "")] if files.is_own_spec(file) else []
-    return found
+            specs += [reader.parse_spec(file.content or "")] if files.is_own_spec(file) else []
+    return specs
 
 
 def judge_specs(
@@ -509,10 +509,10 @@ def judge_specs(
         for p in dict.fromkeys((*own, *refreshed))
         if p in own or files.get_seen_file(policy, facts.files, p).exists
     ]
-    found = [v for v in (judge_one_spec(policy, facts, host, driver, p) for p in wanted) if v]
+    verdicts = [v for v in (judge_one_spec(policy, facts, host, driver, p) for p in wanted) if v]
     # withdrawn files come last
     return tuple(
-        sorted(found, key=lambda v: not files.get_seen_file(policy, facts.files, v.path).exists)
+        sorted(verdicts, key=lambda v: not files.get_seen_file(policy, facts.files, v.path).exists)
     )
 
 

@@ -230,9 +230,9 @@ def list_mounted_paths(spec: Spec) -> Iterator[str]:
 def list_recorded_drivers(spec: Spec) -> tuple[str, ...]:
     """Return the driver versions that file names and hooks carry; () for a spec of nodes only."""
     named = [
-        found.group(1) or found.group(2)
+        match.group(1) or match.group(2)
         for path in list_mounted_paths(spec)
-        if (found := DRIVER_FILE.search(path))
+        if (match := DRIVER_FILE.search(path))
     ]
     in_arguments = [
         a.removeprefix(DRIVER_ARGUMENT)
@@ -259,7 +259,7 @@ def compare_kernel(spec: Spec, there: SpecHost) -> Iterator[Stale]:
     each.
     """
     kernels = {
-        found.group(1) for path in list_mounted_paths(spec) if (found := FIRMWARE.search(path))
+        match.group(1) for path in list_mounted_paths(spec) if (match := FIRMWARE.search(path))
     }
     strange = sorted(kernels - {there.kernel}) if there.kernel else []
     if strange:
@@ -338,7 +338,7 @@ def compare_mig_instances(spec: Spec, there: SpecHost) -> Iterator[Stale]:
     A layout with the same instance numbers and other sizes looks the same from here.
     """
     named = [n.path for d in spec.devices for n in d.edits.device_nodes]
-    recorded = {int(found.group(1)) for path in named if (found := CAPABILITY_NODE.fullmatch(path))}
+    recorded = {int(match.group(1)) for path in named if (match := CAPABILITY_NODE.fullmatch(path))}
     if there.driver.state != "ok" or recorded == set(there.instances):
         return
     gone = ", ".join(f"nvidia-cap{minor}" for minor in sorted(recorded - set(there.instances)))

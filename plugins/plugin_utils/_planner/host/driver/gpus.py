@@ -252,9 +252,9 @@ def read_module_version(obs: Observation, p: GpuPaths) -> tuple[str, str]:
     """
     for path in (p.module_version, p.proc_version):
         first = read_proc_text(obs.get_file(path)).split("\n")[0]
-        found = VERSION.search(first)
-        if found:
-            return found.group(), path
+        match = VERSION.search(first)
+        if match:
+            return match.group(), path
     return "", p.proc_version
 
 
@@ -332,8 +332,8 @@ def map_library_versions(obs: Observation, driver_root: str) -> dict[str, str]:
 
 
 def parse_library_version(path: str) -> str:
-    found = LIBRARY_VERSION.search(path)
-    return found.group(1) if found else ""
+    match = LIBRARY_VERSION.search(path)
+    return match.group(1) if match else ""
 
 
 def map_device_files(obs: Observation, dev_root: str = "/") -> dict[str, DeviceFile]:
@@ -353,9 +353,10 @@ def map_device_files(obs: Observation, dev_root: str = "/") -> dict[str, DeviceF
 
 def list_channel_nodes(nodes: Iterable[str]) -> tuple[str, ...]:
     """Return the nodes of IMEX channels among these, sorted by number."""
-    found = ((CHANNEL.fullmatch(path), path) for path in nodes)
+    channel_nodes = ((CHANNEL.fullmatch(path), path) for path in nodes)
     return tuple(
-        path for _number, path in sorted((int(match[1]), path) for match, path in found if match)
+        path
+        for _number, path in sorted((int(match[1]), path) for match, path in channel_nodes if match)
     )
 
 

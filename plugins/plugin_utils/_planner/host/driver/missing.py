@@ -74,8 +74,8 @@ def list_unserved_gpus(facts: MissingGpuFacts, driver: Driver) -> list[str]:
 def list_stray_nodes(facts: MissingGpuFacts, driver: Driver) -> list[str]:
     """List the device nodes of GPUs that the driver does not have."""
     minors = {g.minor for g in driver.gpus}
-    found = ((NODE.fullmatch(path), path) for path in facts.nodes.value)
-    return sorted(path for match, path in found if match and int(match.group(1)) not in minors)
+    nodes = ((NODE.fullmatch(path), path) for path in facts.nodes.value)
+    return sorted(path for match, path in nodes if match and int(match.group(1)) not in minors)
 
 
 def require_gone(

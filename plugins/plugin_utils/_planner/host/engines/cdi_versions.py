@@ -65,8 +65,8 @@ def get_max_cdi_version(engine: str, version: str) -> str:
         if name == engine and version.removeprefix("v").startswith(begins):
             return newest
     parsed = parse_engine_version(version)
-    found = ""
+    cdi_version = ""
     for first, newest in MAX_CDI.get(engine, ()):
         if parsed and parsed.release >= first:
-            found = newest
-    return found
+            cdi_version = newest
+    return cdi_version

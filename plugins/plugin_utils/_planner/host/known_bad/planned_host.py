@@ -162,9 +162,11 @@ def list_toolkit_releases(look: KnownBadLook) -> tuple[Version | None, ...]:
         }
     except QueryFailed:  # packages of a tree with an rpm database, for one
         return (None,)
-    found = [versions.parse_engine_version(str(version)) for version in there.values() if version]
-    if found:
-        return tuple(dict.fromkeys(found))
+    releases = [
+        versions.parse_engine_version(str(version)) for version in there.values() if version
+    ]
+    if releases:
+        return tuple(dict.fromkeys(releases))
     said = look.facts.toolkit.program.value
     if said.version:
         return (versions.parse_engine_version(said.version),)

@@ -59,5 +59,5 @@ def parse_kubelet_endpoint(text: str) -> str:
     """Return the engine's socket in the kubelet's YAML file, a top-level scalar; '' if it is not
     set.
     """
-    found = ENDPOINT.search(text)
-    return found.group(1) if found else ""
+    match = ENDPOINT.search(text)
+    return match.group(1) if match else ""

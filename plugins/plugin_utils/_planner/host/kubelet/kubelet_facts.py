@@ -155,5 +155,5 @@ def _read_kubelet_version(obs: Observation) -> str:
     Distributions have their kubelet outside PATH, or in another program. A kubelet without a
     version counts as a current one.
     """
-    found = VERSION.search(obs.try_command(KUBELET_VERSION, "kubelet").stdout)
-    return found.group(1) if found else ""
+    match = VERSION.search(obs.try_command(KUBELET_VERSION, "kubelet").stdout)
+    return match.group(1) if match else ""

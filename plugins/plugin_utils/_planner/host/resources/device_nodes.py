@@ -212,7 +212,7 @@ def list_wanted_device_nodes(policy: Policy, facts: DeviceNodeFacts) -> tuple[De
     known = facts.majors.value
     parameters = facts.parameters.value
     coming = {device for _name, device in MODULES}
-    found = []
+    nodes = []
     for rule in list_device_node_rules(policy)["nodes"]:
         driver = next((name for name in rule["drivers"] if name in known), "")
         if not driver and not coming & set(rule["drivers"]):
@@ -226,7 +226,7 @@ def list_wanted_device_nodes(policy: Policy, facts: DeviceNodeFacts) -> tuple[De
                 parse_setting_or_default(parameters.get(PARAMS[key]), 0) for key in ("uid", "gid")
             ]
             path = rule["path"].replace("{minor}", str(minor))
-            found.append(
+            nodes.append(
                 DesiredNode(
                     path,
                     known.get(driver),
@@ -237,7 +237,7 @@ def list_wanted_device_nodes(policy: Policy, facts: DeviceNodeFacts) -> tuple[De
                     driver or rule["drivers"][0],
                 )
             )
-    return tuple(found)
+    return tuple(nodes)
 
 
 def list_rule_minors(
@@ -245,14 +245,14 @@ def list_rule_minors(
 ) -> list[tuple[int, Mapping[str, str]]]:
     if "each" not in rule:
         return [(rule["minor"], {})]
-    found: list[tuple[int, Mapping[str, str]]] = []
+    minors: list[tuple[int, Mapping[str, str]]] = []
     for file in facts.devices.get(rule["each"]):
         device = driver_gpus.parse_driver_fields(driver_gpus.read_proc_text(file))
         key, value = rule.get("unless") or ("", "never")
         minor = read_whole(device.get(rule["minor"]))
         if minor is not None and device.get(key) != value:
-            found.append((minor, device))
-    return found
+            minors.append((minor, device))
+    return minors
 
 
 def parse_setting_or_default(text: str | None, default: int) -> int:
@@ -267,7 +267,7 @@ def list_device_node_differences(policy: Policy, facts: DeviceNodeFacts) -> list
     """List the modules, nodes and links that are not as they have to be, each with its reason."""
     known = facts.majors.value
     files, links = facts.files.value, facts.links.value
-    found = [
+    differences = [
         Difference(
             "module",
             name,
@@ -280,8 +280,10 @@ def list_device_node_differences(policy: Policy, facts: DeviceNodeFacts) -> list
         if device not in known and not (device == "nvidia" and "nvidia-frontend" in known)
     ]
     for want in list_wanted_device_nodes(policy, facts):
-        found += compare_device_node(want, files.get(want.path)) + compare_node_link(want, links)
-    return found
+        differences += compare_device_node(want, files.get(want.path)) + compare_node_link(
+            want, links
+        )
+    return differences
 
 
 def compare_device_node(want: DesiredNode, file: ObservedFile | None) -> list[Difference]:

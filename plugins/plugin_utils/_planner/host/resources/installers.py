@@ -48,16 +48,16 @@ class Installer:
         self, names: Sequence[str], version: str, downgrade: bool, why: str
     ) -> transaction.PackageCommand:
         wanted = [self.exact(name, version) if version else name for name in names]
-        found: transaction.PackageCommand = {
+        command: transaction.PackageCommand = {
             "argv": self.argv(wanted, downgrade),
             "timeout": TIMEOUT,
             "why": why,
         }
         if self.environment:
-            found["env"] = dict(self.environment)
+            command["env"] = dict(self.environment)
         if self.accepts:
-            found["accepts"] = list(self.accepts)
-        return found
+            command["accepts"] = list(self.accepts)
+        return command
 
     def back(
         self, command: transaction.PackageCommand, versions: Mapping[str, str]
@@ -210,9 +210,9 @@ def parse_available_versions(answer: Mapping[str, Any], name: str) -> list[str] 
     ):
         return None
     lines = [line.replace("|", " ").split() for line in str(answer.get("stdout")).splitlines()]
-    found = [words[words.index(name) :] for words in lines if name in words]
-    if not found and (
+    versions = [words[words.index(name) :] for words in lines if name in words]
+    if not versions and (
         answer["rc"] == SKIPPED or UNREAD in f"{answer.get('stdout')}{answer.get('stderr')}"
     ):
         return None
-    return list(dict.fromkeys(words[-1] for words in found if len(words) > 1))
+    return list(dict.fromkeys(words[-1] for words in versions if len(words) > 1))

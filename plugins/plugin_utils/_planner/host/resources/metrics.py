@@ -254,7 +254,7 @@ def parse_metrics(file: ObservedFile) -> Mapping[str, int]:
 
 
 def list_decision_samples(record: HostDecision, driver: Driver) -> list[tuple[str, int]]:
-    found = {
+    samples = {
         format_labels(
             engine=d.engine,
             engine_version=d.engine_version,
@@ -263,7 +263,7 @@ def list_decision_samples(record: HostDecision, driver: Driver) -> list[tuple[st
         ): 1
         for d in record.decisions
     }
-    return sorted(found.items())
+    return sorted(samples.items())
 
 
 def list_pending_units(policy: Policy, facts: MetricsFacts, others: Plan) -> list[str]:

@@ -148,12 +148,12 @@ def _read_offer_elsewhere(obs: Observation, manager: str) -> list[str] | None:
     """Return what the first question without the repository that cannot be read has found, else
     what the last one answers.
     """
-    found = None
+    offer = None
     for question in installers.list_questions_without_repository(manager, BASE):
-        found = _read_offer(obs, question)
-        if found:
+        offer = _read_offer(obs, question)
+        if offer:
             break
-    return found
+    return offer
 
 
 def get_toolkit_program(obs: Observation) -> ToolkitProgram:

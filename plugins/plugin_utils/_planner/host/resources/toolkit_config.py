@@ -121,7 +121,7 @@ def list_toolkit_keys(policy: Policy, record: HostDecision) -> dict[tuple[str, .
     """Return our keys with the values that the decision asks for."""
     mode, isolation, prefixes = record.runtime_mode, record.isolation, record.annotation_prefixes
     by_mounts = MOUNTS in record.plugin_strategies
-    found = build_wanted_toolkit_keys(
+    keys = build_wanted_toolkit_keys(
         mode,
         isolation,
         prefixes,
@@ -132,8 +132,8 @@ def list_toolkit_keys(policy: Policy, record: HostDecision) -> dict[tuple[str, .
     if record.runtime_mode != "legacy" and any(
         traits.get_traits(d.engine).asks_variable for d in record.decisions
     ):
-        found[SKIP] = True
-    return found
+        keys[SKIP] = True
+    return keys
 
 
 def build_wanted_toolkit_keys(
@@ -152,7 +152,7 @@ def build_wanted_toolkit_keys(
     channels cannot be ignored.
     """
     strict = isolation == "strict"
-    found: dict[tuple[str, ...], Any] = {
+    keys: dict[tuple[str, ...], Any] = {
         BY_ENV: not strict,
         BY_MOUNT: by_mounts,
         (*RUNTIME, "mode"): mode,
@@ -161,10 +161,10 @@ def build_wanted_toolkit_keys(
         (*CDI, "default-kind"): DEFAULT_KIND,
     }
     if strict and not by_mounts:
-        found[IGNORE_CHANNELS] = True
+        keys[IGNORE_CHANNELS] = True
     if spec_dirs:
-        found[SPEC_DIRS] = list(spec_dirs)
-    return found
+        keys[SPEC_DIRS] = list(spec_dirs)
+    return keys
 
 
 def needs_toolkit_config(record: HostDecision) -> bool:

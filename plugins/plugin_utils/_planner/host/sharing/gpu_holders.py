@@ -52,8 +52,8 @@ def map_groups_to_holders(
 
 
 def name_holder(group: str) -> str:
-    found = CONTAINER.search(group)
-    return f"container {found.group(1)[:12]}" if found else group or "/"
+    match = CONTAINER.search(group)
+    return f"container {match.group(1)[:12]}" if match else group or "/"
 
 
 def describe_some_holders(groups: Mapping[str, list[int]]) -> str:

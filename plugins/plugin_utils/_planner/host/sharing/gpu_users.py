@@ -72,7 +72,7 @@ def report_gpu_users(
     answer = facts.holders.value
     known = not gpu_holders.explain_unknown_holders(answer)
     minors = {gpu.bus_id: str(gpu.minor) for gpu in driver.gpus}
-    found = []
+    gpu_users = []
     for gpu, entry in resolve_user_entries(entries, gpus):
         groups = gpu_holders.map_groups_to_holders(answer, minors.get(gpu.bus, ""))
         users = [
@@ -93,8 +93,8 @@ def report_gpu_users(
             "daemon": state,
             "users": users,
         }
-        found.append({**row, "violation": wrong if wrong or known else None})
-    return found
+        gpu_users.append({**row, "violation": wrong if wrong or known else None})
+    return gpu_users
 
 
 def resolve_user_entries(
@@ -104,38 +104,38 @@ def resolve_user_entries(
 
     An entry that names no GPU, the result's `problem`, does not hide the others.
     """
-    found: dict[str, tuple[Modes, GpuEntry]] = {}
+    user_entries: dict[str, tuple[Modes, GpuEntry]] = {}
     for entry in entries:
         with contextlib.suppress(PlanError):
-            found.update(
+            user_entries.update(
                 {gpu.uuid: (gpu, of) for gpu, of in modes.resolve_mode_entries((entry,), gpus)[0]}
             )
-    return list(found.values())
+    return list(user_entries.values())
 
 
 def list_sharing_violations(
     gpu: Modes, entry: GpuEntry, users: list[str], state: str
 ) -> list[Message]:
     """List what the policy does not allow. A GPU that a person has closed is left alone."""
-    found: list[Message] = []
+    violations: list[Message] = []
     if entry.policy == "dedicated" and len(users) > 1:
-        found.append(
+        violations.append(
             messages.USERS_ON_DEDICATED.fill(
                 number=len(users), users=gpu_holders.join_few_texts(users)
             )
         )
     if gpu.compute_mode == modes.PROHIBITED:
-        return found
+        return violations
     if state and state != "active":
-        found.append(
+        violations.append(
             messages.DAEMON_NOT_ACTIVE.fill(unit=mps.name_mps_service(gpu.uuid), state=state)
         )
     mode = resource.get_asked_mode(entry)
     if mode and gpu.compute_mode != mode:
-        found.append(
+        violations.append(
             messages.WRONG_MODE.fill(mode=gpu.compute_mode, policy=entry.text, wanted=mode)
         )
-    return found
+    return violations
 
 
 def get_daemon_state(facts: mps.MpsFacts, unit: str) -> str:

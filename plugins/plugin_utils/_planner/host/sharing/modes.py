@@ -112,7 +112,7 @@ def get_gpu_modes(
 
     gpus: of the everyday look. slices: time slices count as well.
     """
-    found = facts.gpus.value
+    modes = facts.gpus.value
     by_index = facts.intervals.value if slices else {}
     models = {gpu.bus_id: gpu.model for gpu in gpus}
     shared = {gpu.bus_id for gpu in gpus if gpu.migs}
@@ -123,7 +123,7 @@ def get_gpu_modes(
             model=models.get(gpu.bus, ""),
             interval=by_index.get(gpu.index, ""),
         )
-        for gpu in found
+        for gpu in modes
     )
 
 

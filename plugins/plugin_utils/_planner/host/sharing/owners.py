@@ -48,9 +48,9 @@ def refuse_other_sharing(
     replicas: the policy of a device plugin, which takes a kubelet on this host.
     """
     for path in SLURM_FILES:
-        found = SHARED_BY_SLURM.search(texts.get(path))
-        if found:
-            raise PlanError(messages.SHARED_BY_SLURM.fill(kind=found.group(1).lower()), where=path)
+        match = SHARED_BY_SLURM.search(texts.get(path))
+        if match:
+            raise PlanError(messages.SHARED_BY_SLURM.fill(kind=match.group(1).lower()), where=path)
     if replicas and not kubelet.expected:
         raise PlanError(messages.REPLICAS_WITHOUT_KUBELET.fill())
     if kubelet.present and not replicas:

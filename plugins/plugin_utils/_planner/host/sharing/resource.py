@@ -504,15 +504,15 @@ def read_kept_sharing(facts: SharingFacts) -> Mapping[str, Any]:
     if not file.exists:
         return {}
     try:
-        found = json_bounds.load_bounded_json(file.content or "")
+        kept = json_bounds.load_bounded_json(file.content or "")
     except ValueError as error:
         line = getattr(error, "lineno", 0)
         raise build_broken_sharing_error(
             messages.KEPT_LINE_NOT_JSON.fill(line=line) if line else format_messages.NOT_JSON.fill()
         ) from None
-    if not isinstance(found, dict) or "before" not in found:
+    if not isinstance(kept, dict) or "before" not in kept:
         raise build_broken_sharing_error(messages.KEPT_WITHOUT_BEFORE.fill())
-    return found
+    return kept
 
 
 def build_broken_sharing_error(why: str) -> PlanError:

@@ -217,5 +217,5 @@ def format_bus_id(text: str) -> str:
     """Return a PCI address as sysfs writes it; '' for another text. nvidia-smi gives the domain
     eight digits.
     """
-    found = BUS.fullmatch(text.strip().lower())
-    return gpus.shorten_bus_id(f"{found.group(1) or '0000'}:{found.group(2)}") if found else ""
+    match = BUS.fullmatch(text.strip().lower())
+    return gpus.shorten_bus_id(f"{match.group(1) or '0000'}:{match.group(2)}") if match else ""

@@ -180,9 +180,9 @@ class _Environment:
                 yield name, self._read_value()
 
     def _skip_blank(self) -> bool:
-        found = _NOT_BLANK.search(self.text, self.at)
-        self.at = found.start() if found else len(self.text)
-        return found is not None
+        match = _NOT_BLANK.search(self.text, self.at)
+        self.at = match.start() if match else len(self.text)
+        return match is not None
 
     def _skip_line(self) -> None:
         """Skip a comment. Since systemd 254, a backslash at its end does not continue it."""

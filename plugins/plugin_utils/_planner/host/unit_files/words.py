@@ -100,12 +100,12 @@ def _read_escape(value: str, at: int) -> tuple[int, str]:
     """
     if value[at : at + 1] in _SIMPLE:
         return 1, _SIMPLE[value[at]]
-    found = _NUMBERED.match(value, at)
-    if not found:
+    match = _NUMBERED.match(value, at)
+    if not match:
         return 0, "\\"
-    hexadecimal = found[1] or found[3] or found[4]
-    number = int(hexadecimal, 16) if hexadecimal else int(found[2], 8)
-    return len(found[0]), chr(number) if 0 < number <= 0x10FFFF else FILLER
+    hexadecimal = match[1] or match[3] or match[4]
+    number = int(hexadecimal, 16) if hexadecimal else int(match[2], 8)
+    return len(match[0]), chr(number) if 0 < number <= 0x10FFFF else FILLER
 
 
 def fill_specifiers(text: str, unit: str) -> str:

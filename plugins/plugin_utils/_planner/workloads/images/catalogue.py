@@ -82,11 +82,11 @@ def parse_catalogue(document: YamlFile, targets: cpu.Targets) -> tuple[Image, ..
     images = top.get("images")
     if not isinstance(images, list) or not images:
         raise document.build_error(("images",), messages.NOT_IMAGES)
-    found = tuple(
+    catalogue = tuple(
         _read_image(document, ("images", number), value) for number, value in enumerate(images)
     )
-    for number, image in enumerate(found):
-        if image.name in {other.name for other in found[:number]}:
+    for number, image in enumerate(catalogue):
+        if image.name in {other.name for other in catalogue[:number]}:
             raise document.build_error(("images", number), messages.NAME_TWICE, name=image.name)
         march = image.requires.cpu_march
         if targets and march and march not in targets:
@@ -97,7 +97,7 @@ def parse_catalogue(document: YamlFile, targets: cpu.Targets) -> tuple[Image, ..
                     path, messages.UNKNOWN_MARCH_NEAR, name=march, near=near[0]
                 )
             raise document.build_error(path, messages.UNKNOWN_MARCH, name=march)
-    return found
+    return catalogue
 
 
 def _read_image(document: YamlFile, path: Path, value: Any) -> Image:
@@ -148,12 +148,12 @@ def _read_driver(
     document: YamlFile, path: Path, table: Mapping[str, Any]
 ) -> tuple[requires.Bound, ...]:
     text = _require_text(document, path, table, "driver")
-    found = requires.parse_bounds(text) if text else ()
-    if found is None:
+    driver = requires.parse_bounds(text) if text else ()
+    if driver is None:
         raise document.build_error((*path, "driver"), messages.DRIVER_RANGE, value=repr(text))
-    if requires.is_impossible(found):
+    if requires.is_impossible(driver):
         raise document.build_error((*path, "driver"), messages.DRIVER_IMPOSSIBLE, value=text)
-    return found
+    return driver
 
 
 def _read_exact(document: YamlFile, path: Path, table: Mapping[str, Any]) -> str:
@@ -167,10 +167,10 @@ def _read_field_version(
     document: YamlFile, path: Path, table: Mapping[str, Any], key: str
 ) -> dotted.Numbers | None:
     text = _require_text(document, path, table, key)
-    found = dotted.parse_dotted(text)
-    if text and found is None:
+    version = dotted.parse_dotted(text)
+    if text and version is None:
         raise document.build_error((*path, key), messages.NOT_A_VERSION, value=repr(text))
-    return found
+    return version
 
 
 def _compute(document: YamlFile, path: Path, value: Any) -> Compute | None:
@@ -184,20 +184,20 @@ def _compute(document: YamlFile, path: Path, value: Any) -> Compute | None:
 
 
 def _read_targets(document: YamlFile, path: Path, value: Any) -> tuple[GpuTarget, ...]:
-    found = []
+    targets = []
     for number, item in enumerate(_require_catalogue_list(document, path, value)):
         target = requires.parse_target(item) if isinstance(item, str) else None
         if target is None:
             raise document.build_error((*path, number), messages.NOT_COMPUTE, value=repr(item))
-        found.append(target)
-    return tuple(found)
+        targets.append(target)
+    return tuple(targets)
 
 
 def _read_architectures(
     document: YamlFile, path: Path, table: Mapping[str, Any]
 ) -> tuple[str, ...]:
     value = table.get("cpu_arch", [])
-    found = []
+    architectures = []
     for item in (
         [value]
         if isinstance(value, str)
@@ -210,16 +210,16 @@ def _read_architectures(
                 value=repr(item),
                 known=" or ".join(cpu.ARCHITECTURES),
             )
-        found.append(cpu.ARCHITECTURES[item])
-    return tuple(dict.fromkeys(found))
+        architectures.append(cpu.ARCHITECTURES[item])
+    return tuple(dict.fromkeys(architectures))
 
 
 def _read_needed_memory(document: YamlFile, path: Path, table: Mapping[str, Any]) -> int:
     text = _require_text(document, path, table, "memory")
-    found = requires.parse_mebibytes(text) if text else 0
-    if found is None or (text and found <= 0):
+    memory = requires.parse_mebibytes(text) if text else 0
+    if memory is None or (text and memory <= 0):
         raise document.build_error((*path, "memory"), messages.NOT_A_SIZE, value=repr(text))
-    return found
+    return memory
 
 
 def _read_compat(document: YamlFile, path: Path, table: Mapping[str, Any]) -> tuple[int, ...]:

@@ -167,8 +167,8 @@ def get_model_memory(model: str) -> int | None:
 
     The name has the size if a product is sold with several sizes.
     """
-    found = MEMORY.search(model)
-    size = int(found[1]) if found else SIZES.get(shorten_model(model))
+    match = MEMORY.search(model)
+    size = int(match[1]) if match else SIZES.get(shorten_model(model))
     return size * 10**9 >> 20 if size else None
 
 

@@ -178,10 +178,10 @@ def is_pair(text: str) -> bool:
 
 def read_token(data: Any) -> str:
     """Return the token of a registry's answer. Raise Odd if it gives none."""
-    found = data.get("token") or data.get("access_token") if isinstance(data, Mapping) else None
-    if not isinstance(found, str) or not found.isascii() or not found.isprintable() or " " in found:
+    token = data.get("token") or data.get("access_token") if isinstance(data, Mapping) else None
+    if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token:
         raise Odd(messages.REGISTRY_TOKENLESS.fill())
-    return found
+    return token
 
 
 # ---------------------------------------------------------------- documents
@@ -197,7 +197,7 @@ def list_index_members(index: Mapping[str, Any]) -> list[tuple[str, tuple[str, s
 
     An entry for an unknown system, as an attestation, is left out.
     """
-    found = []
+    members = []
     for entry in index["manifests"]:
         own = entry.get("platform") if isinstance(entry, Mapping) else None
         digest = entry.get("digest") if isinstance(entry, Mapping) else None
@@ -207,10 +207,10 @@ def list_index_members(index: Mapping[str, Any]) -> list[tuple[str, tuple[str, s
             and isinstance(digest, str)
             and inspected.DIGEST.fullmatch(digest)
         ):
-            found.append((digest, inspected.read_platform(own)))
-    if not found:
+            members.append((digest, inspected.read_platform(own)))
+    if not members:
         raise Odd(messages.REGISTRY_NO_LINUX.fill())
-    return found
+    return members
 
 
 def get_config_digest(manifest: Any) -> str:
@@ -255,13 +255,13 @@ def get_next_page(link: str, repository: str) -> str:
 
     Raise Odd for a page of another list.
     """
-    found = NEXT.match(link.strip())
-    if not found:
+    match = NEXT.match(link.strip())
+    if not match:
         return ""
     path = (
-        found[1].partition("://")[2].partition("/")[2]
-        if "://" in found[1]
-        else found[1].removeprefix("/")
+        match[1].partition("://")[2].partition("/")[2]
+        if "://" in match[1]
+        else match[1].removeprefix("/")
     )
     if not path.startswith(f"v2/{repository}/tags/list?"):
         raise Odd(messages.REGISTRY_NEXT_PAGE.fill())

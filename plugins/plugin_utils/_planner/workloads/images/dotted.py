@@ -20,18 +20,18 @@ def parse_dotted(text: str) -> Numbers | None:
     """
     if not DOTTED.fullmatch(text):
         return None
-    found = [int(part) for part in text.split(".")]
-    while len(found) > 1 and not found[-1]:
-        found.pop()
-    return tuple(found)
+    dotted = [int(part) for part in text.split(".")]
+    while len(dotted) > 1 and not dotted[-1]:
+        dotted.pop()
+    return tuple(dotted)
 
 
 def parse_known_dotted(text: str) -> Numbers:
     """Parse a version from this collection's own tables. Raise ValueError if it cannot be read."""
-    found = parse_dotted(text)
-    if found is None:
+    dotted = parse_dotted(text)
+    if dotted is None:
         raise ValueError(text)
-    return found
+    return dotted
 
 
 def write_dotted(numbers: Numbers) -> str:

@@ -238,14 +238,14 @@ def _read_engine(value: Any, number: int) -> ImageEngine:
 
 def _read_memory(table: Mapping[str, Any], where: str) -> int:
     value = table["memory"]
-    found = (
+    memory = (
         value
         if isinstance(value, int) and not isinstance(value, bool)
         else requires.parse_mebibytes(str(value))
     )
-    if found is None or found < 0:
+    if memory is None or memory < 0:
         raise build_refused_facts_error(where, messages.FACT_NOT_SIZE.fill(value=repr(value)))
-    return found
+    return memory
 
 
 def is_device(text: str) -> bool:
@@ -285,12 +285,12 @@ def _require_facts_text(table: Mapping[str, Any], key: str, where: str) -> str:
 
 def _read_fact_version(table: Mapping[str, Any], key: str, where: str) -> dotted.Numbers | None:
     text = _require_facts_text(table, key, where)
-    found = dotted.parse_dotted(text)
-    if text and found is None:
+    version = dotted.parse_dotted(text)
+    if text and version is None:
         raise build_refused_facts_error(
             where, messages.FACT_NOT_VERSION.fill(name=key, value=repr(text))
         )
-    return found
+    return version
 
 
 def _read_bool(table: Mapping[str, Any], key: str, where: str) -> bool | None:

@@ -52,8 +52,8 @@ class Inspected:
     @property
     def cuda(self) -> dotted.Numbers | None:
         """The CUDA of `CUDA_VERSION=12.4.1`: 12.4. None if it is not known."""
-        found = VERSION.fullmatch(dict(self.environment).get(nvidia_require.CUDA_VERSION, ""))
-        return dotted.parse_dotted(found[1]) if found else None
+        match = VERSION.fullmatch(dict(self.environment).get(nvidia_require.CUDA_VERSION, ""))
+        return dotted.parse_dotted(match[1]) if match else None
 
 
 def read_inspected(data: Any) -> Inspected:

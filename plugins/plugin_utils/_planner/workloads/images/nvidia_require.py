@@ -90,12 +90,12 @@ def list_requirement_variables(environment: Mapping[str, str]) -> dict[str, str]
     """Return the expressions that count, by the variable that has them."""
     if environment.get(DISABLE, "") in TRUE:
         return {}
-    found = {
+    variables = {
         n: v for n, v in environment.items() if n.startswith(PREFIX) and not n.startswith(JETPACK)
     }
     if environment.get(CUDA_VERSION) and not environment.get(CUDA):
-        found[CUDA_VERSION] = build_legacy_requirement(environment[CUDA_VERSION])
-    return found
+        variables[CUDA_VERSION] = build_legacy_requirement(environment[CUDA_VERSION])
+    return variables
 
 
 def build_legacy_requirement(version: str) -> str:

@@ -110,8 +110,8 @@ class Image:
 
 def parse_target(text: str) -> GpuTarget | None:
     """Return a compute capability with its suffix; None if the text is none."""
-    found = TARGET.fullmatch(text)
-    return GpuTarget(dotted.parse_known_dotted(found[1]), found[2]) if found else None
+    match = TARGET.fullmatch(text)
+    return GpuTarget(dotted.parse_known_dotted(match[1]), match[2]) if match else None
 
 
 def parse_bounds(text: str) -> tuple[Bound, ...] | None:
@@ -119,14 +119,14 @@ def parse_bounds(text: str) -> tuple[Bound, ...] | None:
 
     A bare version is the oldest one.
     """
-    found = []
+    bounds = []
     for part in text.split(","):
         match = BOUND.fullmatch(part.strip())
         version = dotted.parse_dotted(match[2]) if match else None
         if not match or version is None:
             return None
-        found.append(Bound(match[1] or ">=", version, match[2]))
-    return tuple(found)
+        bounds.append(Bound(match[1] or ">=", version, match[2]))
+    return tuple(bounds)
 
 
 def is_within_bounds(version: dotted.Numbers, wanted: tuple[Bound, ...]) -> bool:
@@ -150,8 +150,8 @@ def is_impossible(wanted: tuple[Bound, ...]) -> bool:
 
 def parse_mebibytes(text: str) -> int | None:
     """Convert `40GiB` or `80 GB` to MiB. Return None for any other text."""
-    found = SIZE.fullmatch(text.strip())
-    return int(float(found[1]) * BYTES[found[2]]) >> 20 if found else None
+    match = SIZE.fullmatch(text.strip())
+    return int(float(match[1]) * BYTES[match[2]]) >> 20 if match else None
 
 
 def find_best_code(compute: Compute, capability: dotted.Numbers, *, jit: bool) -> Code | None:

@@ -191,13 +191,13 @@ def build_board(of: SeenGpu, instances: Iterable[tuple[int, int]], nodes: tuple[
 
 def map_mig_instances(policy: Policy, obs: Observation) -> dict[int, tuple[tuple[int, int], ...]]:
     """Map the minor of each GPU to its MIG devices, as (GPU instance, compute instance)."""
-    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    instances: dict[int, tuple[tuple[int, int], ...]] = {}
     for path in driver_gpus.list_mig_instance_paths(policy, obs):
         match = INSTANCE.search(path)
         if match and match["ci"] is not None:
             minor = int(match["gpu"])
-            found[minor] = (*found.get(minor, ()), (int(match["gi"]), int(match["ci"])))
-    return found
+            instances[minor] = (*instances.get(minor, ()), (int(match["gi"]), int(match["ci"])))
+    return instances
 
 
 def map_cap_minors(policy: Policy, obs: Observation) -> dict[str, int]:
@@ -206,16 +206,16 @@ def map_cap_minors(policy: Policy, obs: Observation) -> dict[str, int]:
     The driver's own capability files give the minors. If one of them does not, read the table of
     all possible instances (120 kB on a large host), or raise NeedMore for it.
     """
-    found: dict[str, int] = {}
+    minors: dict[str, int] = {}
     for file in driver_gpus.list_mig_files(policy, obs):
         match, minor = INSTANCE.search(file.path), CAP_MINOR.search(file.content or "")
         if match is None:
             continue
         if minor is None:
-            return {**found, **read_mig_minors(policy, obs)}
+            return {**minors, **read_mig_minors(policy, obs)}
         compute = "" if match["ci"] is None else f"ci{match['ci']}/"
-        found[f"gpu{match['gpu']}/gi{match['gi']}/{compute}access"] = int(minor[1])
-    return found
+        minors[f"gpu{match['gpu']}/gi{match['gi']}/{compute}access"] = int(minor[1])
+    return minors
 
 
 def read_mig_minors(policy: Policy, obs: Observation) -> dict[str, int]:
@@ -244,10 +244,10 @@ def list_drm_nodes(
     matches = (
         DRM.search(file.path) for file in obs.list_glob_files(driver_gpus.get_gpu_paths(policy).drm)
     )
-    found = sorted(
+    drm_nodes = sorted(
         f"/dev/dri/{match['name']}" for match in matches if match and match["bus"].lower() == bus_id
     )
-    return tuple(path for path in found if path in nodes)
+    return tuple(path for path in drm_nodes if path in nodes)
 
 
 # ---------------------------------------------------------------- what other sources add

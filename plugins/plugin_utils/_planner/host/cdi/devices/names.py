@@ -95,6 +95,6 @@ def name_mig_device_by_model(board: Board, mig: MigDevice) -> str:
 
 def sort_device_names(device: Device) -> tuple[bool, bool, tuple[int, ...], str]:
     """Return a sort key: indices as numbers, then all other names, `all` at the end."""
-    found = BY_INDEX.fullmatch(device.name)
-    numbers = tuple(int(part) for part in found.groups() if part is not None) if found else ()
-    return device.name == ALL, found is None, numbers, device.name
+    match = BY_INDEX.fullmatch(device.name)
+    numbers = tuple(int(part) for part in match.groups() if part is not None) if match else ()
+    return device.name == ALL, match is None, numbers, device.name

@@ -131,7 +131,7 @@ def map_nvidia_smi_mig_devices(text: str) -> dict[int, tuple[MigDevice, ...]]:
 
     Since R470 `-L` does not print the numbers of their instances, so `gi` and `ci` are -1.
     """
-    found: dict[int, tuple[MigDevice, ...]] = {}
+    devices: dict[int, tuple[MigDevice, ...]] = {}
     index = -1
     for line in text.splitlines():
         header, mig = GPU_LINE.match(line), MIG_LINE.match(line)
@@ -141,5 +141,5 @@ def map_nvidia_smi_mig_devices(text: str) -> dict[int, tuple[MigDevice, ...]]:
             device = MigDevice(
                 gi, ci, int(mig["index"]), mig["uuid"], mig["profile"], "gfx" in mig["profile"]
             )
-            found[index] = (*found.get(index, ()), device)
-    return found
+            devices[index] = (*devices.get(index, ()), device)
+    return devices

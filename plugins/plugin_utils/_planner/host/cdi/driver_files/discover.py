@@ -270,16 +270,16 @@ def _find_mps_folder(policy: Policy, obs: Observation, seen: Iterable[Match]) ->
     Any user may put a link or a folder by this name into /tmp, and containers would get it. Without
     cdi_sockets they do not get it, so it is returned without a check.
     """
-    found = find_first_match(map_matches_by_path(seen), [catalogue.MPS])
-    if not found or not policy.cdi_sockets:
-        return found
+    folder = find_first_match(map_matches_by_path(seen), [catalogue.MPS])
+    if not folder or not policy.cdi_sockets:
+        return folder
     there = obs.get_answer(
         queries.ask_for_file(
-            roots.get_path_beneath_root(policy.cdi_driver_root, found.path), content=False
+            roots.get_path_beneath_root(policy.cdi_driver_root, folder.path), content=False
         )
     )
     roots_own = there.get("type") == "dir" and there.get("uid") == 0 and not there.get("links")
-    return found if roots_own else None
+    return folder if roots_own else None
 
 
 def names_of(found: DriverFiles) -> set[str]:
@@ -465,13 +465,13 @@ def list_platform_libraries(libraries: Iterable[Match]) -> list[str]:
 
 def map_links_by_target(seen: Iterable[Match]) -> dict[str, list[Match]]:
     """Map each real path to the links next to it, and `link <spot>` to the links at that spot."""
-    found: dict[str, list[Match]] = {}
+    links: dict[str, list[Match]] = {}
     for m in seen:
         if m.is_link:
             if posixpath.dirname(m.real) == m.folder:
-                found.setdefault(m.real, []).append(m)
-            found.setdefault(f"link {m.spot}", []).append(m)
-    return found
+                links.setdefault(m.real, []).append(m)
+            links.setdefault(f"link {m.spot}", []).append(m)
+    return links
 
 
 def build_driver_library(real: str, links: dict[str, list[Match]]) -> DriverLibrary:

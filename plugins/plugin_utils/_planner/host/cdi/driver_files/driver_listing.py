@@ -157,13 +157,13 @@ def map_dri_links(policy: Policy, obs: Observation) -> dict[str, list[tuple[str,
     """Map each DRM node to its names by bus, as target and path of a symbolic link."""
     if not list_driver_file_questions(policy):
         return {}
-    found: dict[str, list[tuple[str, str]]] = {}
+    links: dict[str, list[tuple[str, str]]] = {}
     for f in obs.get_answer(ask_for_dri_links(policy)).get("files") or ():
         if f["real"] and f["real"] != f["path"]:
-            found.setdefault(f["real"], []).append(
+            links.setdefault(f["real"], []).append(
                 (posixpath.relpath(f["real"], posixpath.dirname(f["path"])), f["path"])
             )
-    return found
+    return links
 
 
 def list_driver_patterns(policy: Policy) -> list[str]:

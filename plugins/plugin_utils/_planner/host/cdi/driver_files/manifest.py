@@ -94,12 +94,14 @@ def parse_driver_manifest(text: str) -> tuple[ListedDriverFile, ...]:
         ) from error
     if not isinstance(data, list):
         raise ValueError(messages.FILE_LIST_NO_LIST.fill())
-    found: dict[str, ListedDriverFile] = {}
+    manifest: dict[str, ListedDriverFile] = {}
     for entry in data:
         if isinstance(entry, dict) and isinstance(entry.get("name"), str) and entry["name"]:
             name = posixpath.basename(entry["name"])
-            found[name] = combine_listed_files(found.get(name), build_listed_file(name, entry))
-    return tuple(found.values())
+            manifest[name] = combine_listed_files(
+                manifest.get(name), build_listed_file(name, entry)
+            )
+    return tuple(manifest.values())
 
 
 def build_listed_file(name: str, entry: Mapping[str, Any]) -> ListedDriverFile:

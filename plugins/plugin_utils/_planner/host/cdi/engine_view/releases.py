@@ -165,21 +165,21 @@ def list_document_needs(
     A release knows no need above its own highest version.
     """
     devices = spec.get("devices") or []
-    found = {(version.FLOOR, "any spec")}
+    needs = {(version.FLOOR, "any spec")}
     for edits in (
         spec.get("containerEdits") or {},
         *(d.get("containerEdits") or {} for d in devices),
     ):
-        found |= {(wanted, reason) for wanted, reason, applies in EDIT_NEEDS if applies(edits)}
+        needs |= {(wanted, reason) for wanted, reason, applies in EDIT_NEEDS if applies(edits)}
     if any(DIGIT.match(d.get("name", "")) for d in devices):
-        found.add(("0.5.0", "a device name that begins with a digit"))
+        needs.add(("0.5.0", "a device name that begins with a digit"))
     if spec.get("annotations") or any(d.get("annotations") for d in devices):
-        found.add(("0.6.0", "annotations"))
+        needs.add(("0.6.0", "annotations"))
     if "." in str(spec.get("kind", "")).partition("/")[2]:
-        found.add(("0.6.0", "a dot in the class"))
+        needs.add(("0.6.0", "a dot in the class"))
     return sorted(
         need
-        for need in found
+        for need in needs
         if version.get_spec_version_key(need[0]) <= version.get_spec_version_key(library.highest)
     )
 

@@ -193,7 +193,7 @@ class _Fitter:
 
         So the same one of two spellings of a field wins.
         """
-        found = []
+        keys = []
         for key, child in tree.value.items():
             text = get_key_text(key)
             if text is None:
@@ -201,8 +201,8 @@ class _Fitter:
                     Problem("yaml", path, messages.SPEC_KEY_IMPOSSIBLE.fill(key=key[1]), child.line)
                 )
             else:
-                found.append((text, child))
-        return sorted(found, key=lambda pair: pair[0].encode("utf-8", "surrogatepass"))
+                keys.append((text, child))
+        return sorted(keys, key=lambda pair: pair[0].encode("utf-8", "surrogatepass"))
 
     def _check_spelling(self, text: str, field: str, place: str, line: int, *, twice: bool) -> None:
         if twice:

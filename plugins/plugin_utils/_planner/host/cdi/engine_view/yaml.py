@@ -273,9 +273,9 @@ def _parse_yaml_number(text: str) -> int | float | None:
 
     010 is eight. 08 is not an octal number and becomes a fraction.
     """
-    found = INTEGER.fullmatch(text)
-    if found:
-        sign, *parts = found.groups()
+    match = INTEGER.fullmatch(text)
+    if match:
+        sign, *parts = match.groups()
         base, digits = next(
             (b, d) for b, d in zip((16, 2, 8, 10), parts, strict=True) if d is not None
         )

@@ -317,8 +317,8 @@ def fit_generated_spec(spec: Spec, options: Options) -> tuple[Spec, tuple[str, .
 def list_generation_notes(seen: Hardware, options: Options) -> tuple[str, ...]:
     needless = options.assume_nodes or not layouts.LAYOUTS[options.layout].driver
     lacking = () if needless else tuple(path for path in layouts.OPTIONAL if path not in seen.nodes)
-    found: list[str] = [messages.NODE_OPTIONAL.fill(path=path) for path in lacking]
-    found += closed_nodes.advise_on_closed_nodes(
+    notes: list[str] = [messages.NODE_OPTIONAL.fill(path=path) for path in lacking]
+    notes += closed_nodes.advise_on_closed_nodes(
         seen,
         options.layout,
         names.list_allowed_strategies(options.names, options.cap),
@@ -330,16 +330,16 @@ def list_generation_notes(seen: Hardware, options: Options) -> tuple[str, ...]:
         and names.INDEX not in wanted
         and options.layout not in layouts.FABRIC
     ):
-        found.append(messages.NAMES_OF_OLD_CDI.fill(version=options.cap))
+        notes.append(messages.NAMES_OF_OLD_CDI.fill(version=options.cap))
     if options.layout != layouts.WORKLOADS:
-        return tuple(found)
+        return tuple(notes)
     nameless = [
         str(b.gpu.index)
         for b in inventory.list_offered_boards(seen)
         if not b.devices and not b.gpu.uuid
     ]
     if nameless and names.UUID in wanted:
-        found.append(messages.GPU_WITHOUT_UUID.fill(gpus=", ".join(nameless)))
+        notes.append(messages.GPU_WITHOUT_UUID.fill(gpus=", ".join(nameless)))
     migs = [
         f"{b.gpu.index}:{m.index}"
         for b in seen.boards
@@ -347,8 +347,8 @@ def list_generation_notes(seen: Hardware, options: Options) -> tuple[str, ...]:
         if not names.is_valid_device_name(m.uuid)
     ]
     if migs and names.UUID in wanted:
-        found.append(messages.MIG_WITHOUT_UUID.fill(devices=", ".join(migs)))
+        notes.append(messages.MIG_WITHOUT_UUID.fill(devices=", ".join(migs)))
     idle = [str(b.gpu.index) for b in inventory.drop_mig_instances(seen)]
     if idle:
-        found.append(messages.MIG_WITHOUT_INSTANCE.fill(gpus=", ".join(idle)))
-    return tuple(found)
+        notes.append(messages.MIG_WITHOUT_INSTANCE.fill(gpus=", ".join(idle)))
+    return tuple(notes)

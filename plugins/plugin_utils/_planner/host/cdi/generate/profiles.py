@@ -190,33 +190,33 @@ def list_graphics_links(driver: DriverFiles) -> list[str]:
     by_stem = {
         lib.stem: lib for lib in driver.libraries if not lib.folder.endswith(f"/{catalogue.VDPAU}")
     }
-    found = []
+    links = []
     allocator, producer = (
         by_stem.get("libnvidia-allocator"),
         by_stem.get("libnvidia-vulkan-producer"),
     )
     if allocator:
-        found.append(f"../libnvidia-allocator.so.1::{allocator.folder}/gbm/nvidia-drm_gbm.so")
+        links.append(f"../libnvidia-allocator.so.1::{allocator.folder}/gbm/nvidia-drm_gbm.so")
     if producer:
-        found.append(f"{producer.name}::{producer.folder}/libnvidia-vulkan-producer.so")
+        links.append(f"{producer.name}::{producer.folder}/libnvidia-vulkan-producer.so")
     for file in driver.xorg:
         folder, name = posixpath.split(file.container)
         if name.startswith(f"{catalogue.XORG_SERVER}."):
-            found.append(f"{name}::{folder}/{catalogue.XORG_SERVER}")
-    return found
+            links.append(f"{name}::{folder}/{catalogue.XORG_SERVER}")
+    return links
 
 
 def list_library_links(driver: DriverFiles) -> list[str]:
-    found: list[str] = []
+    links: list[str] = []
     for lib in driver.libraries:
         if lib.stem in ALWAYS:
             target, link = ALWAYS[lib.stem]
-            found.append(f"{target or lib.name}::{lib.folder}/{link}")
+            links.append(f"{target or lib.name}::{lib.folder}/{link}")
         if lib.soname:
-            found.append(f"{lib.name}::{lib.folder}/{lib.soname}")
+            links.append(f"{lib.name}::{lib.folder}/{lib.soname}")
         if lib.dot_so:
-            found.append(f"{lib.soname or lib.name}::{lib.folder}/{lib.dot_so}")
-    return list(dict.fromkeys(found))
+            links.append(f"{lib.soname or lib.name}::{lib.folder}/{lib.dot_so}")
+    return list(dict.fromkeys(links))
 
 
 # ---------------------------------------------------------------- hookless

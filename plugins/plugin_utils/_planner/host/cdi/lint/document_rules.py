@@ -101,11 +101,11 @@ ANNOTATIONS_SIZE = 256 * 1024
 
 def list_all_edits(spec: Value) -> list[Edits]:
     """List the edits of the file, then those of each device with its qualified name."""
-    found = [("", "containerEdits", spec.get("containerEdits") or {})]
+    edits = [("", "containerEdits", spec.get("containerEdits") or {})]
     for index, device in enumerate(spec.get("devices") or ()):
         name = f"{spec.get('kind', '')}={device.get('name', '')}"
-        found.append((name, f"devices[{index}].containerEdits", device.get("containerEdits") or {}))
-    return found
+        edits.append((name, f"devices[{index}].containerEdits", device.get("containerEdits") or {}))
+    return edits
 
 
 def list_edit_entries(edits: Value, path: str, key: str) -> list[tuple[str, Value]]:

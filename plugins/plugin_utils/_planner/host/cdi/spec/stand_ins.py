@@ -34,16 +34,16 @@ def reads_otherwise(text: str) -> bool:
 
     Such a text is read as another text than is written.
     """
-    found = STAND_IN.fullmatch(text)
-    return found is not None and found.group(2) is not None
+    match = STAND_IN.fullmatch(text)
+    return match is not None and match.group(2) is not None
 
 
 def get_sent_size(text: str) -> int:
     """Return the bytes of a text in the file, if it was sent or one stand-in is all of it."""
-    found = STAND_IN.match(text)
+    match = STAND_IN.match(text)
     return (
-        int(found.group(1) or found.group(3))
-        if found
+        int(match.group(1) or match.group(3))
+        if match
         else len(text.encode("utf-8", "surrogatepass"))
     )
 

@@ -65,14 +65,14 @@ def get_spec_version_key(version: str) -> tuple[int, ...]:
 
 def list_version_needs(spec: Spec) -> list[tuple[str, str]]:
     """List version and reason of everything in the spec that needs more than the floor."""
-    found = [
+    needs = [
         (version, reason)
         for edits in (spec.edits, *(d.edits for d in spec.devices))
         for version, reason, applies in EDIT_RULES
         if applies(edits)
     ]
-    found += [(version, reason) for version, reason, applies in SPEC_RULES if applies(spec)]
-    return sorted(set(found), key=lambda need: (get_spec_version_key(need[0]), need[1]))
+    needs += [(version, reason) for version, reason, applies in SPEC_RULES if applies(spec)]
+    return sorted(set(needs), key=lambda need: (get_spec_version_key(need[0]), need[1]))
 
 
 def get_minimum_version(spec: Spec) -> str:

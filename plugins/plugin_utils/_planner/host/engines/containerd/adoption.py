@@ -133,15 +133,15 @@ def find_adoptable_drop_ins(
     """Find the drop-ins that another tool made, by their form. If there are several, each of them
     gets an obstacle.
     """
-    found = [f for f in (_drop_in(file) for file in files.files if file is not files.root) if f]
-    if len(found) > 1:
-        both = about_adoption.TWO_TOOLS.fill(paths=" and ".join(f.file.path for f in found))
-        return tuple(f.block(both) for f in found)
+    drop_ins = [f for f in (_drop_in(file) for file in files.files if file is not files.root) if f]
+    if len(drop_ins) > 1:
+        both = about_adoption.TWO_TOOLS.fill(paths=" and ".join(f.file.path for f in drop_ins))
+        return tuple(f.block(both) for f in drop_ins)
     return tuple(
         _judge_operator_drop_in(
             policy, facts, instance, _judge_found_drop_in(policy, facts, files, f, instance)
         )
-        for f in found
+        for f in drop_ins
     )
 
 

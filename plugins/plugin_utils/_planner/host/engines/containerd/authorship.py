@@ -75,7 +75,7 @@ def find_foreign_handlers(
     if not restore.may_be_own(policy, earlier):
         return {h.name: about_adoption.JOURNAL_UNAWARE.fill() for h in policy.handlers}
     known = earlier.was_here or any(f.doc.text.startswith(FIRST_LINE) for f in files.files)
-    found = {}
+    handlers = {}
     for handler in policy.handlers:
         for table in containerd_places.TABLES:
             entry = toml.look_up_toml(
@@ -87,8 +87,8 @@ def find_foreign_handlers(
                 else ""
             )
             if differs:
-                found[handler.name] = differs
-    return found
+                handlers[handler.name] = differs
+    return handlers
 
 
 def _explain_foreign_entry(

@@ -115,17 +115,17 @@ def derive_containerd_settings(
         if default
         else toml.look_up_toml(cri, ("containerd", "default_runtime_name"), "")
     )
-    found: list[CriSetting] = []
+    settings: list[CriSetting] = []
     if decision.handler:
         if not releases.get_release_facts(version).keeps_runc:
-            found += _list_runc_settings(files, cri, version, default_after, bases)
+            settings += _list_runc_settings(files, cri, version, default_after, bases)
         for handler in policy.handlers_by_name:
-            found += _list_handler_settings(handler, decision, bases[handler.name])
-        found += _list_successor_settings(default, bases)
-    found += default
-    found += _list_cdi_settings(policy, decision, cri, version)
+            settings += _list_handler_settings(handler, decision, bases[handler.name])
+        settings += _list_successor_settings(default, bases)
+    settings += default
+    settings += _list_cdi_settings(policy, decision, cri, version)
     # the properties of a replaced handler count before built-in ones
-    return list({setting.path: setting for setting in found}.values())
+    return list({setting.path: setting for setting in settings}.values())
 
 
 def _list_handler_settings(handler: Handler, decision: Decision, base: Base) -> list[CriSetting]:
@@ -214,9 +214,9 @@ def _list_runc_settings(
         return []
     at: Path = ("containerd", "runtimes", "runc")
     why = about_handlers.RUNC_KEPT.fill(version=str(version))
-    found = []
+    settings = []
     if not named or entry is None or not entry.get("runtime_type"):
-        found.append(CriSetting((*at, "runtime_type"), releases.RUNC_TYPE, why, explicit=True))
+        settings.append(CriSetting((*at, "runtime_type"), releases.RUNC_TYPE, why, explicit=True))
     if not named or entry is None:
         base = next(iter(bases.values()), None) if named else None
         driver = (
@@ -224,8 +224,8 @@ def _list_runc_settings(
             if base
             else (False, about_handlers.RUNC_DRIVER_KEPT.fill(version=str(version)))
         )
-        found.append(CriSetting((*at, "options", "SystemdCgroup"), *driver, explicit=True))
-    return found
+        settings.append(CriSetting((*at, "options", "SystemdCgroup"), *driver, explicit=True))
+    return settings
 
 
 def _list_successor_settings(
@@ -300,18 +300,18 @@ def _list_cdi_settings(
     2.4 warns of an unknown key.
     """
     kind = releases.get_release_facts(version).cdi
-    found = []
+    settings = []
     if decision.enable_cdi and (kind == "off" or (kind == "on" and cri.get("enable_cdi") is False)):
         why = about_handlers.CDI_OFF_IN_1_7 if kind == "off" else about_handlers.CDI_SWITCHED_OFF
-        found.append(CriSetting(("enable_cdi",), True, why.fill()))
+        settings.append(CriSetting(("enable_cdi",), True, why.fill()))
     dirs = host_paths.clean_directories(cri.get("cdi_spec_dirs", CDI_DIRS))
     if policy.cdi_spec_dirs and kind != "none" and dirs != policy.cdi_spec_dirs:
-        found.append(
+        settings.append(
             CriSetting(
                 ("cdi_spec_dirs",), list(policy.cdi_spec_dirs), about_handlers.SPEC_DIRS_SET.fill()
             )
         )
-    return found
+    return settings
 
 
 def list_unmet_settings(

@@ -78,14 +78,14 @@ class Daemon:
 
 def read_containerd_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
     """Return the daemons that the options mean, else all of the host."""
-    found = _read_all_daemons(policy, obs)
+    daemons = _read_all_daemons(policy, obs)
     if policy.config_path:
-        return [d for d in found if d.config == policy.config_path] or _read_daemon_of_options(
-            policy, obs, found
+        return [d for d in daemons if d.config == policy.config_path] or _read_daemon_of_options(
+            policy, obs, daemons
         )
     if policy.socket:
-        return [d for d in found if policy.socket in (d.address, "")] or found
-    return found
+        return [d for d in daemons if policy.socket in (d.address, "")] or daemons
+    return daemons
 
 
 def read_containerd_program(obs: Observation) -> str:
@@ -101,14 +101,14 @@ def read_containerd_package(obs: Observation) -> str:
 
 
 def _read_all_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
-    found = []
+    daemons = []
     for process in obs.processes():
         program = known.find_containerd_by_process(process)
         if program:
-            found.append(_read_running_daemon(policy, obs, process, *program))
+            daemons.append(_read_running_daemon(policy, obs, process, *program))
     for manager in known.present(obs):
-        if not any(d.manager is manager for d in found):
-            found.append(
+        if not any(d.manager is manager for d in daemons):
+            daemons.append(
                 Daemon(
                     manager.config,
                     manager.socket,
@@ -118,7 +118,7 @@ def _read_all_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
                     manager,
                 )
             )
-    if all(d.manager.own_engine for d in found) and not processes.list_unverified_processes(
+    if all(d.manager.own_engine for d in daemons) and not processes.list_unverified_processes(
         obs, "containerd"
     ):
         packaged = read_containerd_package(obs)
@@ -127,8 +127,8 @@ def _read_all_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
             or packaged
             or obs.get_unit(policy.service or releases.UNIT)
         ):
-            found.append(_read_stopped_daemon(policy, obs))
-    return found
+            daemons.append(_read_stopped_daemon(policy, obs))
+    return daemons
 
 
 def read_containerd_unit_start(policy: Policy, obs: Observation) -> start.Start:

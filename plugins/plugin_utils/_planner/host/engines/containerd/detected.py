@@ -173,10 +173,10 @@ def refuse_unreachable_main_file(
 
 
 def get_runtime_detection(instance: Instance) -> Detection:
-    found = known.get_manager_place(instance.manager).detection
-    if found is None:
+    detection = known.get_manager_place(instance.manager).detection
+    if detection is None:
         raise ValueError(f"{instance.manager} finds nothing by itself")
-    return found
+    return detection
 
 
 def describe_detected_cdi(found: Cdi, why: str) -> Cdi:
@@ -390,7 +390,7 @@ def get_manager_default(facts: DetectionFacts, instance: Instance) -> Default:
     settings = get_manager_settings_file(facts, instance)
     first, rest = (settings, wanted.default), (f"{settings}.d/*", wanted.default)
     require_together([lambda: facts.settings.get(first), lambda: facts.more_settings.get(rest)])
-    found = Default("", settings)
+    default = Default("", settings)
     more = [
         f
         for f in facts.more_settings.get(rest)
@@ -400,8 +400,8 @@ def get_manager_default(facts: DetectionFacts, instance: Instance) -> Default:
         require_plain_value(file, wanted.default)
         for line, text in list_numbered_lines(file):
             value = re.match(rf"{re.escape(wanted.default)}:\s+[\"']?([\w.+-]+)", text)
-            found = Default(value.group(1), file.path, line) if value else found
-    return found
+            default = Default(value.group(1), file.path, line) if value else default
+    return default
 
 
 def require_plain_value(file: ObservedFile, key: str) -> None:

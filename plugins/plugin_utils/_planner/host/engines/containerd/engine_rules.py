@@ -328,7 +328,7 @@ def _list_registry_tables(view: ContainerdView) -> list[tuple[Spot, Mapping[str,
         releases.get_release_facts(view.version),
         config.get_schema_in_force(view.files, view.version),
     )
-    found: list[tuple[Spot, Mapping[str, Any]]] = []
+    tables: list[tuple[Spot, Mapping[str, Any]]] = []
     for file in view.files.files:
         for table in (
             containerd_places.V1_NAMES,
@@ -342,9 +342,9 @@ def _list_registry_tables(view: ContainerdView) -> list[tuple[Spot, Mapping[str,
                 if of_images
                 else config.is_table_read(table, file, schema, facts)
             ):
-                found = [] if facts.merge == "replace" else found
-                found.append((Spot(file, (*table, "registry")), part.get("registry") or {}))
-    return found
+                tables = [] if facts.merge == "replace" else tables
+                tables.append((Spot(file, (*table, "registry")), part.get("registry") or {}))
+    return tables
 
 
 def _mirrors_beside_path(view: ContainerdView) -> Iterator[Spot]:

@@ -141,8 +141,8 @@ def _read_invocation(obs: Observation, unit: str) -> str:
 
 def _list_other_programs(obs: Observation) -> tuple[str, ...]:
     asked = (queries.ask_for_program([name]) for name in OTHER_PROGRAMS)
-    found = (obs.get_answer(q).get("found", {}) for q in asked if obs.was_asked(q))
-    return tuple(path for paths in found for path in paths.values() if path)
+    other_programs = (obs.get_answer(q).get("found", {}) for q in asked if obs.was_asked(q))
+    return tuple(path for paths in other_programs for path in paths.values() if path)
 
 
 @dc.dataclass(frozen=True)

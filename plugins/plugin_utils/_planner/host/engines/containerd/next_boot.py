@@ -91,10 +91,10 @@ def read_boot_facts(obs: Observation) -> BootFacts:
 
 def get_boot(manager: str) -> Boot:
     """Return what makes the configuration of this manager at each boot."""
-    found = known.get_manager(manager).boot
-    if found is None:
+    boot = known.get_manager(manager).boot
+    if boot is None:
         raise ValueError(f"{manager} makes nothing at a boot")
-    return found
+    return boot
 
 
 def refuse_next_boot(facts: BootFacts, manager: Manager) -> Refusal:
@@ -195,11 +195,11 @@ def list_yaml_keys(text: str) -> Iterator[tuple[int, str, str]]:
     """
     above: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
-        found = KEY.match(line)
-        if not found:
+        match = KEY.match(line)
+        if not match:
             continue
-        depth = len(found.group(1))
+        depth = len(match.group(1))
         while above and above[-1][0] >= depth:
             above.pop()
-        yield number, ".".join(name for _depth, name in above), found.group(2)
-        above.append((depth, found.group(2)))
+        yield number, ".".join(name for _depth, name in above), match.group(2)
+        above.append((depth, match.group(2)))

@@ -43,10 +43,10 @@ def read_handler_options(options: Mapping[str, Any], version: Version) -> dict[s
     """Return the options by their own names. If one stands there twice, the value that counts is
     kept.
     """
-    found: dict[str, Any] = {}
+    handler_options: dict[str, Any] = {}
     for key in list_winning_keys(options, version):
-        found[NAMES.get(key.lower(), key)] = options[key]
-    return found
+        handler_options[NAMES.get(key.lower(), key)] = options[key]
+    return handler_options
 
 
 def list_winning_keys(options: Mapping[str, Any], version: Version) -> list[str]:

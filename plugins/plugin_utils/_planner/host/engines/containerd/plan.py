@@ -357,7 +357,7 @@ def _list_differences(
     wanted: list[CriSetting],
     version: Version,
 ) -> list[Difference]:
-    found = []
+    differences = []
     for change in changes:
         old = change.before.data if change.before else {}
         for setting in wanted:
@@ -371,7 +371,7 @@ def _list_differences(
             )
             # our drop-in repeats keys of its handlers that are in force already
             if written and was != setting.value:
-                found.append(
+                differences.append(
                     Difference(
                         "file",
                         change.path,
@@ -383,7 +383,7 @@ def _list_differences(
                 )
         before, after = old.get("imports"), change.after.data.get("imports")
         if before != after:
-            found.append(
+            differences.append(
                 Difference(
                     "file",
                     change.path,
@@ -395,12 +395,12 @@ def _list_differences(
             )
         if change.before and edit.VERSION_2[0][0] not in old and "version" in change.after.data:
             why = about_files.VERSION_NEEDED.fill()
-            found.append(
+            differences.append(
                 Difference("file", change.path, "version", None, change.after.data["version"], why)
             )
-        if not any(d.path == change.path for d in found):
+        if not any(d.path == change.path for d in differences):
             was = None if change.before is None else owned_file.name_content(change.before.text)
-            found.append(
+            differences.append(
                 Difference(
                     "file",
                     change.path,
@@ -410,7 +410,7 @@ def _list_differences(
                     about_files.OWNED.fill(),
                 )
             )
-    return found
+    return differences
 
 
 def _get_changed_table(change: FileChange, names: Path) -> Path:

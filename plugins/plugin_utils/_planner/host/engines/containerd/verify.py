@@ -321,13 +321,13 @@ def _list_import_substitutes(files: FileSet, changes: list[FileChange]) -> list[
     """Return the replacements that lead absolute imports into the staged tree. Relative ones lead
     there by themselves.
     """
-    found: list[tuple[str, str]] = []
+    substitutes: list[tuple[str, str]] = []
     after = {f.path: f.doc for f in files.files} | {c.path: c.after for c in changes}
     for doc in after.values():
         for pattern in doc.data.get("imports", []):
             if pattern.startswith("/"):
-                found += [(f"{q}{pattern}{q}", f"{q}{{stage}}{pattern}{q}") for q in "\"'"]
-    return list(dict.fromkeys(found))
+                substitutes += [(f"{q}{pattern}{q}", f"{q}{{stage}}{pattern}{q}") for q in "\"'"]
+    return list(dict.fromkeys(substitutes))
 
 
 def _require(wanted: list[CriSetting]) -> list[transaction.Sign]:

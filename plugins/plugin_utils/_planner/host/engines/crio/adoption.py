@@ -302,7 +302,7 @@ def name_layer_keys(
     """Name keys as a person finds them: by name if names are shown, otherwise by line."""
     doc = toml_file.read_toml_file(layer.file)
     shown = {".".join(path) for path in crio_places.PLACES}
-    found = []
+    keys = []
     for path in paths:
         general = (
             ".".join((*path[:3], "*", *path[4:]))
@@ -314,10 +314,10 @@ def name_layer_keys(
             or path == nvidia_ctk_crio.RUNTIMES
             or (path[:3] == nvidia_ctk_crio.RUNTIMES and len(path) == 4)
         )
-        found.append(
+        keys.append(
             toml.write_dotted_path(path) if known else f"line {toml.find_key_line(doc, path)}"
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(keys))
 
 
 # ---------------------------------------------------------------- plans

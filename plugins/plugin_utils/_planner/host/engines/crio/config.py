@@ -118,11 +118,11 @@ def parse_crio_minor(version: str) -> tuple[int, int]:
     """Return the major and minor number, which is all that CRI-O's tables depend on. Raise
     PlanError for any other text.
     """
-    found = PAIR.match(version)
-    if not found:
+    match = PAIR.match(version)
+    if not match:
         unreadable = messages.VERSION_UNREADABLE.fill(version=version)
         raise PlanError(unreadable, where="engine_version")
-    return int(found.group(1)), int(found.group(2))
+    return int(match.group(1)), int(match.group(2))
 
 
 # Subcommands of the program: a process with one of these is not the daemon.

@@ -253,16 +253,16 @@ def get_crio_version(
         said = parse_crio_version(facts.banner.get(binary))
         if said:
             return said
-    found = policy.engine_version or parse_crio_version(facts.packaged.value)
-    if not found:
+    version = policy.engine_version or parse_crio_version(facts.packaged.value)
+    if not version:
         raise PlanError(messages.CRIO_VERSION_UNKNOWN.fill(), where=policy.root)
-    return found
+    return version
 
 
 def parse_crio_version(text: object) -> str:
     """Return the number in a version's text; '' if there is none."""
-    found = VERSION.search(str(text or ""))
-    return found.group() if found else ""
+    match = VERSION.search(str(text or ""))
+    return match.group() if match else ""
 
 
 def describe_crio_cdi(

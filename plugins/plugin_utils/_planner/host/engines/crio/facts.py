@@ -184,8 +184,8 @@ def read_crio_files(policy: Policy, obs: Observation, where: Fact[config.CrioPat
     )
 
     def read_loaded() -> tuple[config.Layer, ...]:
-        found = [main.value, *(drop_ins.get(path) for path in paths.value)]
-        return tuple(layer for layer in found if layer)
+        files = [main.value, *(drop_ins.get(path) for path in paths.value)]
+        return tuple(layer for layer in files if layer)
 
     return CrioFiles(
         main=main,

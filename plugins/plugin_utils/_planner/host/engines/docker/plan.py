@@ -310,15 +310,15 @@ WHY = {
 def list_docker_differences(
     doc: json_text.JsonDocument, tree: Mapping[str, Any], desired: DesiredDocker
 ) -> tuple[Difference, ...]:
-    found = []
+    differences = []
     for path, value in list_docker_leaves(tree):
         old = json_text.look_up_json(doc, path)
         if old != value or type(old) is not type(value):
             key = ".".join(path)
-            found.append(
+            differences.append(
                 Difference("file", doc.path, key, old, value, explain(path, value, desired))
             )
-    return tuple(found)
+    return tuple(differences)
 
 
 def explain(path: json_text.Path, value: Any, desired: DesiredDocker) -> str:
@@ -333,14 +333,14 @@ def explain(path: json_text.Path, value: Any, desired: DesiredDocker) -> str:
 def list_docker_leaves(
     tree: Mapping[str, Any], above: tuple[str, ...] = ()
 ) -> list[tuple[tuple[str, ...], Any]]:
-    found: list[tuple[tuple[str, ...], Any]] = []
+    leaves: list[tuple[tuple[str, ...], Any]] = []
     for key, value in tree.items():
-        found += (
+        leaves += (
             list_docker_leaves(value, (*above, key))
             if isinstance(value, Mapping) and value
             else [((*above, key), value)]
         )
-    return found
+    return leaves
 
 
 def build_docker_change(
