@@ -290,12 +290,12 @@ def describe_waiting_pods(pods: Iterable[Mapping[str, Any]], method: str) -> str
 
     method: the option of this name.
     """
-    found = list_drained_pods(pods, method)
+    drained = list_drained_pods(pods, method)
     return (
         ""
-        if not found
+        if not drained
         else count_with_names(
-            found,
+            drained,
             "pod with GPUs" if method == "wait" else "pod",
             "pods with GPUs" if method == "wait" else "",
         )

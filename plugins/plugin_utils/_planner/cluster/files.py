@@ -153,8 +153,8 @@ def read_kept_files(before: Mapping[str, str], known: Iterable[str], where: str)
     for name, content in before.items():
         node = name.removeprefix(NODES).removesuffix(".yaml")
         if name.startswith(NODES) and is_own_cluster_file(content) and node not in judged:
-            found = parse_file_table(content, f"{where}/{name}", "metadata", "labels")
-            labels[node] = {str(k): str(v) for k, v in found.items()}
+            table = parse_file_table(content, f"{where}/{name}", "metadata", "labels")
+            labels[node] = {str(k): str(v) for k, v in table.items()}
     data: Mapping[str, Any] = {}
     if labels and is_own_cluster_file(before.get(CONFIG_MAP, "")):
         data = parse_file_table(before[CONFIG_MAP], f"{where}/{CONFIG_MAP}", "data")
@@ -209,17 +209,17 @@ def compare_cluster_files(
         name: content for name, content in wanted.items() if before.get(name) != content
     }
     texts.update(dict.fromkeys(going))
-    found = [
+    differences = [
         build_file_difference(name, new, before.get(name), where, gone)
         for name, new in sorted(texts.items())
     ]
     open_ones = {name: wanted[name] for name in sorted(set(exposed) & set(wanted) - set(texts))}
     private = messages.FILE_IS_PRIVATE.fill()
-    found += [
+    differences += [
         Difference("file", f"{where}/{name}", "mode", "readable by others", "0600", private)
         for name in open_ones
     ]
-    return Changes({**texts, **open_ones}, tuple(found))
+    return Changes({**texts, **open_ones}, tuple(differences))
 
 
 def build_file_difference(

@@ -69,10 +69,10 @@ def group_members(
     fixed: keys of the plugin's file that the cluster sets as environment. The environment ranks
     above the file, so the file leaves these keys out.
     """
-    found: dict[tuple[Any, ...], list[ClusterMember]] = {}
+    groups: dict[tuple[Any, ...], list[ClusterMember]] = {}
     for m in members:
-        found.setdefault((m.injection, m.handler, m.default, m.setting), []).append(m)
-    made = [_group(same, fixed) for same in found.values()]
+        groups.setdefault((m.injection, m.handler, m.default, m.setting), []).append(m)
+    made = [_group(same, fixed) for same in groups.values()]
     return tuple(sorted(made, key=lambda group: group.name))
 
 

@@ -220,8 +220,8 @@ def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
         cause = escape.escape_line(str(result.get("msg") or ""))
         raise PlanError(hand_over_messages.HOST_LOST.fill(host=name, cause=cause))
     # a look has a list of transactions here, a change its own directory
-    found = result.get("journal")
-    newest: Mapping[str, Any] = found[0] if found and isinstance(found, list) else {}
+    journal = result.get("journal")
+    newest: Mapping[str, Any] = journal[0] if journal and isinstance(journal, list) else {}
     if (
         to == OPERATOR
         and newest.get("state") == "rolled_back"

@@ -108,11 +108,11 @@ def map_live_strategies(live: Live) -> dict[str, tuple[str, ...]]:
     """
     texts: Mapping[str, Any] = (live.config_map or {}).get("data") or {}
     read = {key: cluster_groups.list_file_strategies(str(text)) for key, text in texts.items()}
-    found = {
+    strategies = {
         name: read.get(owners.get_metadata_part(node, "labels").get(objects.CONFIG_LABEL, ""), ())
         for name, node in live.nodes.items()
     }
-    return {name: known for name, known in found.items() if known}
+    return {name: known for name, known in strategies.items() if known}
 
 
 def plan_cluster(

@@ -393,10 +393,10 @@ def get_cluster_name(result: Mapping[str, Any], wanted: OfInventory) -> str:
     """Return the name of the host's cluster: from the inventory, otherwise from the CA that its
     kubelet trusts.
     """
-    found = str((result.get("work") or {}).get("cluster") or "")
+    name = str((result.get("work") or {}).get("cluster") or "")
     if wanted.cluster and not CLUSTER_NAME.fullmatch(wanted.cluster):
         raise PlanError(messages.CLUSTER_NAME.fill(value=wanted.cluster))
-    return wanted.cluster or (found if CLUSTER_NAME.fullmatch(found) else DEFAULT_CLUSTER)
+    return wanted.cluster or (name if CLUSTER_NAME.fullmatch(name) else DEFAULT_CLUSTER)
 
 
 def require_own_names(hosts: Iterable[Host]) -> None:

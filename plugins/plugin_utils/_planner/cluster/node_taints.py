@@ -125,7 +125,7 @@ def list_doubted_taints(nodes: Iterable[Object], known: Taints) -> list[str]:
 
     Such a taint stays.
     """
-    found = [
+    doubted = [
         (drain_kubernetes.name_of(node), taint)
         for node in nodes
         for taint in drain_kubernetes.list_node_taints(node)
@@ -140,7 +140,7 @@ def list_doubted_taints(nodes: Iterable[Object], known: Taints) -> list[str]:
             key=taint.get("key"),
             effect=taint.get("effect"),
         )
-        for name, taint in found
+        for name, taint in doubted
     ]
 
 

@@ -117,16 +117,16 @@ def group_hosts_by_cluster(hosts: Iterable[members.Host]) -> dict[str, tuple[mem
     A host that gave no answer does not name its cluster. If all other hosts of the run are in one
     cluster, the host counts as one of that cluster.
     """
-    found: dict[str, list[members.Host]] = {}
+    clusters: dict[str, list[members.Host]] = {}
     for one in hosts:
-        found.setdefault(one.cluster, []).append(one)
-    unknown = found.get(members.DEFAULT_CLUSTER, [])
-    others = [name for name in found if name != members.DEFAULT_CLUSTER]
+        clusters.setdefault(one.cluster, []).append(one)
+    unknown = clusters.get(members.DEFAULT_CLUSTER, [])
+    others = [name for name in clusters if name != members.DEFAULT_CLUSTER]
     if len(others) == 1 and not any(isinstance(one, ClusterMember) for one in unknown):
-        found.pop(members.DEFAULT_CLUSTER, None)
-        found[others[0]] += [dc.replace(one, cluster=others[0]) for one in unknown]
-        members.require_own_names(found[others[0]])
-    return {name: tuple(found[name]) for name in sorted(found)}
+        clusters.pop(members.DEFAULT_CLUSTER, None)
+        clusters[others[0]] += [dc.replace(one, cluster=others[0]) for one in unknown]
+        members.require_own_names(clusters[others[0]])
+    return {name: tuple(clusters[name]) for name in sorted(clusters)}
 
 
 def is_without_cluster(found: Mapping[str, Sequence[members.Host]]) -> bool:

@@ -230,11 +230,11 @@ def map_toolkit_handlers(kept: Mapping[str, ToolkitSettings | None]) -> dict[str
     """Return each handler of the toolkit with the hosts on which it has that name: handler -> hosts
     in words.
     """
-    found: dict[str, list[str]] = {}
+    handlers: dict[str, list[str]] = {}
     for host, one in kept.items():
         if one and one.handler:
-            found.setdefault(one.handler, []).append(host)
-    return {handler: names.show_some_runs(hosts) for handler, hosts in found.items()}
+            handlers.setdefault(one.handler, []).append(host)
+    return {handler: names.show_some_runs(hosts) for handler, hosts in handlers.items()}
 
 
 def require_alike(settings: Mapping[str, ToolkitSettings]) -> None:

@@ -84,13 +84,13 @@ def order_hosts(
     that the look at the host has found count.
     fixed: the strategies that the GPU Operator sets for all nodes, regardless of the host.
     """
-    found: list[Host] = []
+    ordered: list[Host] = []
     held: set[str] = set()
     ahead: set[str] = set()
     said: dict[tuple[Sentence, str], list[str]] = {}
     for one in hosts:
         if not isinstance(one, ClusterMember) or not one.pending:
-            found.append(one)
+            ordered.append(one)
             continue
         old, new = (
             (fixed, fixed)
@@ -104,12 +104,12 @@ def order_hosts(
             step = STEPS["" if which == "plugin" and not old else which]
             said.setdefault((step, ",".join(strategies)), []).append(one.host)
             (held if which == "engine" else ahead).add(one.node)
-        found.append(build_interim_member(one, both) if which == "both" else one)
+        ordered.append(build_interim_member(one, both) if which == "both" else one)
     steps = tuple(
         end_with_code(row.fill(hosts=names.show_some_runs(of), strategies=strategies))
         for (row, strategies), of in said.items()
     )
-    return Ordered(tuple(found), frozenset(held), steps, frozenset(ahead))
+    return Ordered(tuple(ordered), frozenset(held), steps, frozenset(ahead))
 
 
 def build_interim_member(m: ClusterMember, strategies: tuple[str, ...]) -> ClusterMember:

@@ -26,8 +26,8 @@ def get_nested_value(values: Mapping[str, Any], path: str) -> Any:
 
 def join_value(values: Mapping[str, Any], path: str) -> Any:
     """Return a value; a list as the charts hand it on, joined by commas."""
-    found = get_nested_value(values, path)
-    return ",".join(map(str, found)) if isinstance(found, list | tuple) else found
+    value = get_nested_value(values, path)
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def require_as_rendered(

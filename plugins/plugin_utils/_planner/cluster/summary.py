@@ -44,8 +44,8 @@ def describe_group_sharing(group: Group) -> str:
 
 def list_clusterless_lines(hosts: Iterable[Host]) -> list[str]:
     """Return the lines about hosts that are in no known cluster."""
-    found = list_left_out_lines(one for one in hosts if isinstance(one, LeftOut))
-    return ["in no known cluster (gpufleet_cluster names it):", *found] if found else []
+    lines = list_left_out_lines(one for one in hosts if isinstance(one, LeftOut))
+    return ["in no known cluster (gpufleet_cluster names it):", *lines] if lines else []
 
 
 def list_left_out_lines(hosts: Iterable[LeftOut]) -> list[str]:
@@ -79,14 +79,14 @@ def list_drift_lines(differences: Iterable[Difference], *, check: bool = True) -
 
     check: the run changes nothing.
     """
-    found: dict[tuple[str, str], list[str]] = {}
+    drifts: dict[tuple[str, str], list[str]] = {}
     for d in differences:
         kind, _space, name = d.path.partition(" ")
-        found.setdefault((kind if name else "file", d.why), []).append(name or d.path)
+        drifts.setdefault((kind if name else "file", d.why), []).append(name or d.path)
     word = "would change" if check else "changed"
     return [
         f"  {word}: {kind} {names.show_few_texts(of, SHOWN)}: {why}"
-        for (kind, why), of in found.items()
+        for (kind, why), of in drifts.items()
     ]
 
 

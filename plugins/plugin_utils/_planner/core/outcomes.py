@@ -118,14 +118,14 @@ def merge_failures(result: Result, others: Mapping[bool, Sequence[Result]]) -> R
 
 def count_outcomes(results: Results, check: bool = False) -> dict[str, Any]:
     """Return numbers for programs; `needs_person` has the names of hosts."""
-    found = {host: judge_outcome(result, check) for host, result in results.items()}
+    judged = {host: judge_outcome(result, check) for host, result in results.items()}
     counts = {o.key: 0 for o in OUTCOMES.values()}
-    for o in found.values():
+    for o in judged.values():
         counts[o.key] += 1
     return {
         "hosts": len(results),
         **counts,
-        "needs_person": sorted(host for host, o in found.items() if o.person),
+        "needs_person": sorted(host for host, o in judged.items() if o.person),
     }
 
 
@@ -188,13 +188,13 @@ def list_failures(results: Results, check: bool, fail_on_drift: bool) -> dict[st
     """Return the hosts of a run that is not a success, each with its outcome and the cause, for
     Ansible to show them as failed.
     """
-    found = {host: judge_outcome(result, check) for host, result in results.items()}
-    wanted = [host for host, o in found.items() if o.person or (fail_on_drift and o.key in DRIFT)]
+    judged = {host: judge_outcome(result, check) for host, result in results.items()}
+    wanted = [host for host, o in judged.items() if o.person or (fail_on_drift and o.key in DRIFT)]
     causes = {
         host: str(results[host].get("msg") or results[host].get("problem") or "") for host in wanted
     }
     return {
-        host: f"{found[host].total}{f': {causes[host]}' if causes[host] else ''}"
+        host: f"{judged[host].total}{f': {causes[host]}' if causes[host] else ''}"
         for host in sorted(wanted, key=names.build_natural_key)
     }
 
@@ -206,13 +206,13 @@ def count_refused_hosts(results: Results) -> dict[str, int]:
 
 def count_reached_hosts(results: Results) -> dict[str, Any]:
     """Return the totals of a run that changes nothing: the numbers of hosts without an answer."""
-    found = {host: explain_trouble(result) for host, result in results.items()}
+    troubles = {host: explain_trouble(result) for host, result in results.items()}
     counts = {
-        key: sum(word == key.replace("_", " ") for word in found.values())
+        key: sum(word == key.replace("_", " ") for word in troubles.values())
         for key in ("failed", "lost", "not_reached")
     }
     return {
         "hosts": len(results),
         **counts,
-        "needs_person": sorted(h for h, word in found.items() if word and word != "refused"),
+        "needs_person": sorted(h for h, word in troubles.items() if word and word != "refused"),
     }

@@ -69,13 +69,13 @@ def merge_questions(questions: list[Question]) -> list[Question]:
     """Return each question once. Two questions with one ID become one whose answer serves both, in
     either order.
     """
-    found: dict[str, Question] = {}
+    merged: dict[str, Question] = {}
     for question in questions:
-        first = found.get(question["id"])
-        found[question["id"]] = (
+        first = merged.get(question["id"])
+        merged[question["id"]] = (
             question if first is None or first is question else _serve_both(first, question)
         )
-    return list(found.values())
+    return list(merged.values())
 
 
 def _serve_both(one: Question, other: Question) -> Question:

@@ -82,11 +82,11 @@ def map_injections_to_hosts(
 
 def describe_mixed_engines(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the hosts by engine, '' if all hosts have the same one."""
-    found = map_engines_to_hosts(results)
-    if len(found) < 2:
+    engines = map_engines_to_hosts(results)
+    if len(engines) < 2:
         return ""
     parts = [
-        f"{engine} on {names.show_some_runs(hosts)}" for engine, hosts in sorted(found.items())
+        f"{engine} on {names.show_some_runs(hosts)}" for engine, hosts in sorted(engines.items())
     ]
     return "; ".join(parts)
 
@@ -102,13 +102,13 @@ def require_policy(fleet_policy: str, results: Mapping[str, Mapping[str, Any]]) 
     engines = describe_mixed_engines(results)
     if engines:
         raise PlanError(messages.MIXED_ENGINES.fill(engines=engines))
-    found = map_injections_to_hosts(results)
-    if len(found) > 1:
+    injections = map_injections_to_hosts(results)
+    if len(injections) > 1:
         said = "; ".join(
             f"{_describe_decided(decided)} on {names.show_some_runs(hosts)}"
-            for decided, hosts in found.items()
+            for decided, hosts in injections.items()
         )
-        raise PlanError(_describe_decisions(said, found))
+        raise PlanError(_describe_decisions(said, injections))
 
 
 def _describe_decided(decided: tuple[str, str, bool]) -> str:

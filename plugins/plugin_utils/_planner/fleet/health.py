@@ -194,9 +194,9 @@ def list_diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
     """List the note of a diagnosis that could not be made. A diagnosis that found a fault fails its
     own task.
     """
-    found = result.get("diagnosis") or {}
-    known = not found or found.get("known")
-    return [] if known else [messages.NOT_DIAGNOSED.fill(cause=found.get("why"))]
+    diagnosis = result.get("diagnosis") or {}
+    known = not diagnosis or diagnosis.get("known")
+    return [] if known else [messages.NOT_DIAGNOSED.fill(cause=diagnosis.get("why"))]
 
 
 def get_log_pair(second: Second) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -78,13 +78,13 @@ def describe_image_driver(facts: Mapping[str, Any]) -> str:
 
 def describe_image_gpus(facts: Mapping[str, Any]) -> str:
     """Return the GPUs by model, in words; '-' if there are none."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for gpu in facts.get("gpus") or ():
         model = str(gpu.get("model") or gpu.get("compute_capability") or "?").removeprefix(
             "NVIDIA "
         )
-        found[model] = found.get(model, 0) + 1
-    return ", ".join(f"{number}x {model}" for model, number in found.items()) or "-"
+        counts[model] = counts.get(model, 0) + 1
+    return ", ".join(f"{number}x {model}" for model, number in counts.items()) or "-"
 
 
 def describe_image_cpu(facts: Mapping[str, Any]) -> str:

@@ -219,15 +219,15 @@ def list_variable_problems(
 def _list_unknown(
     hosts: Mapping[str, Mapping[str, Any]], known: set[str], own: set[str]
 ) -> list[Message]:
-    found: dict[str, list[str]] = {}
+    unknown: dict[str, list[str]] = {}
     for host, variables in hosts.items():
         for name in variables:
             if name not in known | own:
-                found.setdefault(name, []).append(host)
+                unknown.setdefault(name, []).append(host)
     short = {name.removeprefix(PREFIX) for name in known}
     return [
         _describe_unknown_name(name, names.show_some_runs(places), short)
-        for name, places in sorted(found.items())
+        for name, places in sorted(unknown.items())
     ]
 
 
@@ -331,13 +331,13 @@ def find_cut_variable(option: str, left: str) -> str:
 
 def group_by_message(wrong: Mapping[str, Iterable[Message]]) -> list[Message]:
     """Return each message once, with the hosts that it is about."""
-    found: dict[Message, list[str]] = {}
+    groups: dict[Message, list[str]] = {}
     for host, several in wrong.items():
         for message in several:
-            found.setdefault(message, []).append(host)
+            groups.setdefault(message, []).append(host)
     return [
         _describe_hosts(message, names.show_some_runs(hosts))
-        for message, hosts in sorted(found.items())
+        for message, hosts in sorted(groups.items())
     ]
 
 

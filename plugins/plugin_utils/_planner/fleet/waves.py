@@ -151,7 +151,7 @@ def cut_batches(wave: Sequence[str], limits: Limit) -> list[list[str]]:
 
     Each host goes into the first batch with room for it.
     """
-    found: list[list[str]] = []
+    batches: list[list[str]] = []
     counts: list[Counter[str]] = []
     # first_free: group -> its first batch that is not full. No earlier batch can take a host of the
     # group, so the search begins there.
@@ -159,17 +159,17 @@ def cut_batches(wave: Sequence[str], limits: Limit) -> list[list[str]]:
     for host in wave:
         groups = [g for g in limits.groups.get(host, ()) if g in limits.allowed]
         n = max((first_free.get(g, 0) for g in groups), default=0)
-        while n < len(found) and any(counts[n][g] >= limits.allowed[g] for g in groups):
+        while n < len(batches) and any(counts[n][g] >= limits.allowed[g] for g in groups):
             n += 1
-        if n == len(found):
-            found.append([])
+        if n == len(batches):
+            batches.append([])
             counts.append(Counter())
-        found[n].append(host)
+        batches[n].append(host)
         counts[n].update(groups)
         for g in groups:
             while (
-                first_free.get(g, 0) < len(found)
+                first_free.get(g, 0) < len(batches)
                 and counts[first_free.get(g, 0)][g] >= limits.allowed[g]
             ):
                 first_free[g] = first_free.get(g, 0) + 1
-    return found
+    return batches

@@ -84,11 +84,11 @@ def list_failed_tests(table: str) -> tuple[list[str], int]:
 
     A line without a name belongs to the test above it.
     """
-    found: dict[str, None] = {}
+    failed: dict[str, None] = {}
     test, verdicts = "", 0
     for said in filter(None, map(VERDICT.match, table.splitlines())):
         verdict = said["verdict"].lower()
         test, verdicts = said["test"] or test, verdicts + (verdict != "skip")
-        if verdict == "fail" and len(found) < MOST_TESTS:
-            found[test] = None
-    return list(found), verdicts
+        if verdict == "fail" and len(failed) < MOST_TESTS:
+            failed[test] = None
+    return list(failed), verdicts

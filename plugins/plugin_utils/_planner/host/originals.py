@@ -81,8 +81,8 @@ def list_drift(earlier: EarlierRuns) -> list[dict[str, str]]:
     """List the files that differ from what this collection wrote, with their state: the journal
     compared with the host.
     """
-    found = [(o.path, describe_drift(o)) for o in list_originals(earlier)]
-    return [{"path": path, "state": state} for path, state in found if state]
+    drifts = [(o.path, describe_drift(o)) for o in list_originals(earlier)]
+    return [{"path": path, "state": state} for path, state in drifts if state]
 
 
 def describe_drift(one: Original) -> str:

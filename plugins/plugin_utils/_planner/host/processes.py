@@ -42,17 +42,17 @@ def flag(argv: Iterable[object], *names: str) -> str:
 
 def flag_values(argv: Iterable[object], *names: str) -> tuple[str, ...]:
     """Return the values of a flag, as `--config F` or `--config=F`, each time that it is given."""
-    found: list[str] = []
+    values: list[str] = []
     takes = False
     for word in map(str, argv):
         if takes:
-            found.append(word)
+            values.append(word)
             takes = False
             continue
         name, equals, value = word.partition("=")
         takes = name in names and not equals
-        found += [value] if name in names and equals else []
-    return tuple(found)
+        values += [value] if name in names and equals else []
+    return tuple(values)
 
 
 def is_everything_declared(policy: Policy) -> bool:

@@ -85,12 +85,12 @@ def narrow_policy_to_engine(policy: Policy, engine: str) -> Policy:
 
 def open_ones(policy: Policy, instances: Iterable[Instance]) -> list[Instance]:
     """List the requested engines that nothing is known about now, the most telling first."""
-    found = [
+    refused = [
         i
         for i in instances
         if i.refusal and i.refusal.kind in NOT_KNOWN and is_engine_chosen(policy, i)
     ]
-    return sorted(found, key=lambda i: NOT_KNOWN.index(i.refusal.kind))
+    return sorted(refused, key=lambda i: NOT_KNOWN.index(i.refusal.kind))
 
 
 def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:

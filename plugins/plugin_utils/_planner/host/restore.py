@@ -124,8 +124,8 @@ def plan_take_back(
     back.
     """
     originals.require_sound(facts.earlier, covers)
-    found = find_every_engine(policy, facts.engines, engines)
-    plans, broken, refused = plan_instance_removals(policy, facts, engines, found)
+    search = find_every_engine(policy, facts.engines, engines)
+    plans, broken, refused = plan_instance_removals(policy, facts, engines, search)
     require_one(policy, plans)
     merged = merge_plans([*plans.values(), *rooms])
     require_copies(policy, facts, engines, merged, broken)
@@ -133,7 +133,7 @@ def plan_take_back(
         policy,
         facts.engines,
         engines,
-        dc.replace(found, obstacles={**refused, **found.obstacles, **broken}),
+        dc.replace(search, obstacles={**refused, **search.obstacles, **broken}),
     )
     done = originals.complete_whole_removal(
         facts.earlier,

@@ -230,14 +230,14 @@ def find_json_member(doc: JsonDocument, path: Path) -> JsonMember | None:
 
 def look_up_json(doc: JsonDocument, path: Path) -> Any:
     """Return the value at a path; None if there is none."""
-    found = find_json_member(doc, path)
-    return found.node.value if found else None
+    member = find_json_member(doc, path)
+    return member.node.value if member else None
 
 
 def find_member_line(doc: JsonDocument, path: Path) -> int | None:
     """Return the line of the member at a path, from 1 on; None if there is none."""
-    found = find_json_member(doc, path)
-    return count_json_line(doc.text, found.start) if found else None
+    member = find_json_member(doc, path)
+    return count_json_line(doc.text, member.start) if member else None
 
 
 # ---------------------------------------------------------------- changing

@@ -114,8 +114,8 @@ def show_some_runs(names: Iterable[str], limit: int = SHOWN) -> str:
     """Return the first few runs, and the number of hosts that are not shown. A single one takes its
     number's place.
     """
-    found = list_name_runs(names, limit)
-    if len(found) == limit + 1 and found[-1][1] == 1:
+    runs = list_name_runs(names, limit)
+    if len(runs) == limit + 1 and runs[-1][1] == 1:
         limit += 1
-    rest = sum(count for _text, count in found[limit:])
-    return ", ".join(text for text, _count in found[:limit]) + (f" and {rest} more" if rest else "")
+    rest = sum(count for _text, count in runs[limit:])
+    return ", ".join(text for text, _count in runs[:limit]) + (f" and {rest} more" if rest else "")

@@ -136,11 +136,11 @@ def list_version_skew(by_name: Mapping[str, hosts.Host]) -> list[dict[str, Any]]
     """List the combinations of versions, the commonest first. A host that was never looked at is in
     none.
     """
-    found: dict[tuple[str, ...], list[str]] = {}
+    releases: dict[tuple[str, ...], list[str]] = {}
     for name, host in by_name.items():
         if host["engine"] != "?":
-            found.setdefault(tuple(host[key] for key in SKEW), []).append(name)
-    rows = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+            releases.setdefault(tuple(host[key] for key in SKEW), []).append(name)
+    rows = sorted(releases.items(), key=lambda item: (-len(item[1]), item[0]))
     return [
         {**dict(zip(SKEW, key, strict=True)), "hosts": sorted(same, key=names.build_natural_key)}
         for key, same in rows

@@ -211,19 +211,19 @@ def list_fleet_notes(results: outcomes.Results, width: int) -> list[str]:
 
     Sentences that the table has already are left out.
     """
-    found: dict[str, list[tuple[str, str]]] = {}
+    notes: dict[str, list[tuple[str, str]]] = {}
     for host, result in sorted(results.items(), key=lambda item: names.build_natural_key(item[0])):
         reasons = layout.flatten_text((result.get("row") or {}).get("why") or "")
         for sentence in (
             layout.flatten_text(a) for a in show_first_sentences(result.get("advice") or ())
         ):
             if CODE.sub("", sentence) not in reasons:
-                found.setdefault(sentences.get_sentence_key(sentence, host), []).append(
+                notes.setdefault(sentences.get_sentence_key(sentence, host), []).append(
                     (host, sentence)
                 )
     texts = [
         f"{names.show_some_runs((h for h, _s in same), groups.HOSTS_SHOWN)}: {sentences.merge_sentences(s for _h, s in same)}"
-        for same in found.values()
+        for same in notes.values()
     ]
     return (
         ["", *(line for text in texts for line in layout.lay_out_paragraph(text, width, 0))]

@@ -60,7 +60,7 @@ def summarise_verification(results: outcomes.Results) -> str:
 
 def count_verifications(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:
     """Count the hosts by what their verification came to."""
-    found = {host: describe_verified(result) for host, result in results.items()}
+    verified = {host: describe_verified(result) for host, result in results.items()}
     words = {
         "verified": "yes",
         "not_verified": "no",
@@ -69,9 +69,9 @@ def count_verifications(results: outcomes.Results, _check: bool = False) -> dict
         "not_reached": "not reached",
     }
     counts = {
-        key: sum(word == wanted_ for word in found.values()) for key, wanted_ in words.items()
+        key: sum(word == wanted_ for word in verified.values()) for key, wanted_ in words.items()
     }
-    bad = sorted(host for host, word in found.items() if word in RANK[:3])
+    bad = sorted(host for host, word in verified.items() if word in RANK[:3])
     return {"hosts": len(results), **counts, "needs_person": bad}
 
 
@@ -119,11 +119,11 @@ def describe_evidence(checks: Sequence[Check]) -> str:
     """Describe all checks of an engine. The names of those with the same evidence stand before it:
     `one, all: FAILED: no answer`.
     """
-    found: dict[str, list[str]] = {}
+    evidence: dict[str, list[str]] = {}
     for check in checks:
         name, _colon, text = describe_check_evidence(check).partition(": ")
-        found.setdefault(text, []).append(name)
-    return "; ".join(f"{', '.join(cases)}: {text}" for text, cases in found.items())
+        evidence.setdefault(text, []).append(name)
+    return "; ".join(f"{', '.join(cases)}: {text}" for text, cases in evidence.items())
 
 
 def explain_missing_verification(result: outcomes.Result) -> str:

@@ -68,8 +68,12 @@ GENERATORS = {
 
 def find_distribution_generator(obs: Observation) -> Generator | None:
     """Return the distribution's generator if its file exists. None otherwise."""
-    found = GENERATORS.get(str((obs.host.get("os_release") or {}).get("ID")))
-    return found if found and obs.get_file(found.output, file_places.SPEC_VERSION).exists else None
+    generator = GENERATORS.get(str((obs.host.get("os_release") or {}).get("ID")))
+    return (
+        generator
+        if generator and obs.get_file(generator.output, file_places.SPEC_VERSION).exists
+        else None
+    )
 
 
 # ---------------------------------------------------------------- units
@@ -118,10 +122,10 @@ def advise_on_other_generators(facts: GeneratorFacts, but: str) -> tuple[str, ..
 
     but: the unit to leave out. Raise NeedMore for the files of such units.
     """
-    found = [entry for entry in facts.units.value if posixpath.basename(str(entry["path"])) != but]
-    wanted = {posixpath.basename(str(entry["path"])) for entry in found if _is_link(entry)}
+    others = [entry for entry in facts.units.value if posixpath.basename(str(entry["path"])) != but]
+    wanted = {posixpath.basename(str(entry["path"])) for entry in others if _is_link(entry)}
     files: dict[str, str] = {}
-    for entry in (entry for entry in found if not _is_link(entry)):
+    for entry in (entry for entry in others if not _is_link(entry)):
         files.setdefault(
             posixpath.basename(str(entry["path"])),
             str(entry["path"]) if entry.get("type") == "file" else "",

@@ -107,13 +107,13 @@ def find_missing_programs(
 
     A bare name is looked up by the engine in its own PATH, and so not judged here.
     """
-    found = [
+    missing = [
         MissingProgram(i.engine, name, i.handlers[name], name == i.default_handler)
         for i in instances
         for name in list_judged_handlers(i)
     ]
     located = facts.located.value
-    named = [it for it in found if it.program.startswith("/") and it.program not in located]
+    named = [it for it in missing if it.program.startswith("/") and it.program not in located]
     facts.asked.require(
         queries.ask_for_file(path, content=False)
         for path in dict.fromkeys(it.program for it in named)

@@ -63,14 +63,14 @@ def require_usable_archive(
     """Raise PlanError for an archive that cannot be used, before any host is looked at. now: as
     2026-11-22T20:00:00Z.
     """
-    found = repository_key.compute_key_fingerprint(key)
-    if found != described.key.fingerprint:
+    fingerprint = repository_key.compute_key_fingerprint(key)
+    if fingerprint != described.key.fingerprint:
         row = messages.OTHER_KEY
         raise PlanError(
-            row.fill(found=found, wanted=described.key.fingerprint), where=policy.bundle_file
+            row.fill(found=fingerprint, wanted=described.key.fingerprint), where=policy.bundle_file
         )
     repository_key.require_expected(
-        found, policy.toolkit_key_fingerprint or repository.FINGERPRINT, policy.bundle_file
+        fingerprint, policy.toolkit_key_fingerprint or repository.FINGERPRINT, policy.bundle_file
     )
     if described.key.expires and described.key.expires <= now:
         message = messages.EXPIRED_KEY.fill(time=described.key.expires)
@@ -303,7 +303,7 @@ def plan_archive_files(
     The host does not write a file again that is there with these very bytes.
     """
     keep = [*part.source.indexes, *wanted]
-    found = map_archive_files_on_host(part, facts)
+    files = map_archive_files_on_host(part, facts)
     writes: list[transaction.Change] = [
         {
             "path": f"{part.place}/{name}",
@@ -320,18 +320,18 @@ def plan_archive_files(
         for name in keep
     ]
     removes: list[transaction.Change] = [
-        {"path": f"{part.place}/{name}", "op": "remove"} for name in sorted(set(found) - set(keep))
+        {"path": f"{part.place}/{name}", "op": "remove"} for name in sorted(set(files) - set(keep))
     ]
     size = sum(part.sizes[name] for name in keep)
     after = f"{len(keep)} files, {size} bytes, toolkit {version}"
-    before = f"{len(found)} files, {sum(found.values())} bytes" if found else None
+    before = f"{len(files)} files, {sum(files.values())} bytes" if files else None
     return Plan(
         differences=(Difference("file", part.place, "packages", before, after, WHY, "policy"),),
         changes=(*writes, *removes),
         diffs=(
             (
                 part.place,
-                _list_sizes(found),
+                _list_sizes(files),
                 _list_sizes({name: part.sizes[name] for name in keep}),
             ),
         ),
@@ -359,12 +359,12 @@ def build_archive_check(part: ArchivePart, where: repository.Family) -> dict[str
 
     They come before any of it is put in place.
     """
-    found = repository_check.build_repository_check(where.manager, where.list_path, where.key_path)
+    check = repository_check.build_repository_check(where.manager, where.list_path, where.key_path)
     indexes: tuple[transaction.Staged, ...] = tuple(
         {"name": f"bundle/{n}", "source": f"{part.place}/{n}"} for n in part.source.indexes
     )
     return {
-        **found,
-        "stage_files": (*found["stage_files"], *indexes),
-        "substitute": (*found["substitute"], (part.url, "file://{stage}/bundle")),
+        **check,
+        "stage_files": (*check["stage_files"], *indexes),
+        "substitute": (*check["substitute"], (part.url, "file://{stage}/bundle")),
     }

@@ -167,8 +167,8 @@ def advise_on_enroot(facts: ConsumerFacts) -> tuple[str, ...]:
     enroot ends with an error if a container asks for GPUs and the program is missing (98-nvidia.sh
     in its conf/hooks).
     """
-    found = facts.programs.value
-    if ENROOT not in found or CLI in found:
+    programs = facts.programs.value
+    if ENROOT not in programs or CLI in programs:
         return ()
     return (messages.NO_ENROOT_CLI.fill(program=CLI),)
 

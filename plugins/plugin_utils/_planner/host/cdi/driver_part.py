@@ -80,23 +80,23 @@ def read_driver_part(
     machine = str(obs.host.get("machine") or "x86_64")
     how = profiles.mount_plan(policy, programs, machine, host)
     links = driver_listing.map_dri_links(policy, obs)
-    found = discover.find_driver_files(
+    files = discover.find_driver_files(
         discover.read_driver_file_facts(policy, obs),
         policy.cdi_features or catalogue.FEATURES,
         driver.version,
     )
-    common = profiles.build_common_edits(found, how)
+    common = profiles.build_common_edits(files, how)
     return OfDriver(
         common,
         lambda drm: profiles.build_gpu_link_edits(drm, links, how),
         how.profile,
-        found.missing,
-        found.left_out,
+        files.missing,
+        files.left_out,
         void_mount.is_safe(
             policy, programs, toolkit_config.read_toolkit_config_facts(policy, obs), host
         ),
-        bool(found.missing) and not found.libraries,
-        found.obstacles,
+        bool(files.missing) and not files.libraries,
+        files.obstacles,
     )
 
 

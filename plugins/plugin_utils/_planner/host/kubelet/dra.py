@@ -161,9 +161,9 @@ def judge_dra(
 def get_wanted_dra(policy: Policy, facts: DraFacts) -> str:
     if policy.dra:
         return messages.CLAIMS_DECLARED.fill()
-    found = facts.registered.value if policy.root == "/" else ()
+    registered = facts.registered.value if policy.root == "/" else ()
     names = sorted(
-        {posixpath.basename(str(entry["path"])).split("-reg.sock")[0] for entry in found}
+        {posixpath.basename(str(entry["path"])).split("-reg.sock")[0] for entry in registered}
     )
     return messages.CLAIMS_BY_PLUGIN.fill(name=names[0]) if names else ""
 
@@ -206,12 +206,12 @@ def judge_engine_for_dra(
     policy: Policy, record: HostDecision, instances: tuple[Instance, ...], *, after: bool
 ) -> tuple[DraNeed, ...]:
     serving = [i for i in instances if traits.get_traits(i.engine).kubernetes and i.cri]
-    found = [i for i in serving if i.used_by_kubelet] or serving
+    candidates = [i for i in serving if i.used_by_kubelet] or serving
     what = "an engine that resolves CDI devices"
-    if len(found) != 1:
-        why = messages.CLAIMS_SEVERAL_ENGINES if found else messages.CLAIMS_NO_ENGINE
-        return (build_need(what, None if found else False, why.fill()),)
-    instance = found[0]
+    if len(candidates) != 1:
+        why = messages.CLAIMS_SEVERAL_ENGINES if candidates else messages.CLAIMS_NO_ENGINE
+        return (build_need(what, None if candidates else False, why.fill()),)
+    instance = candidates[0]
     decision = (
         next((d for d in record.decisions if d.instance == instance.key), None) if after else None
     )

@@ -47,5 +47,5 @@ def list_possible_node_names(names: Iterable[str], host: str, given: str) -> tup
     If there are none, return the name of the inventory. Raise PlanError if that one is not valid
     either.
     """
-    found = tuple(name for name in names if NODE_NAME.fullmatch(name))
-    return found or (require_node_name(host, given),)
+    possible = tuple(name for name in names if NODE_NAME.fullmatch(name))
+    return possible or (require_node_name(host, given),)

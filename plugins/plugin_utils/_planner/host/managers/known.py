@@ -220,7 +220,7 @@ def find_config_manager(config: str) -> Manager | None:
 
     If the data directory was moved, the end of the path decides.
     """
-    found = next(
+    manager = next(
         (
             m
             for m in MANAGERS
@@ -229,7 +229,7 @@ def find_config_manager(config: str) -> Manager | None:
         None,
     )
     moved = [m for m in MANAGERS if m.ends and config.endswith(m.ends)]
-    return found or max(moved, key=lambda m: len(m.ends), default=None)
+    return manager or max(moved, key=lambda m: len(m.ends), default=None)
 
 
 def find_boot_manager(obs: Observation, usual: bool) -> Manager | None:
@@ -288,8 +288,8 @@ def list_managers_with_template(obs: Observation) -> list[Manager]:
     ]
     if unasked:
         raise NeedMore(unasked)
-    found = [m for m, path in rows if _is_written(obs, path)]
-    return [m for m in MANAGERS if m in found]
+    managers = [m for m, path in rows if _is_written(obs, path)]
+    return [m for m in MANAGERS if m in managers]
 
 
 def _is_written(obs: Observation, config: str) -> bool:

@@ -256,8 +256,8 @@ def list_rule_minors(
 
 
 def parse_setting_or_default(text: str | None, default: int) -> int:
-    found = read_whole(text)
-    return default if found is None else found & 0o7777777
+    number = read_whole(text)
+    return default if number is None else number & 0o7777777
 
 
 # ---------------------------------------------------------------- what differs

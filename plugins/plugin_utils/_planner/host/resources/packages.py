@@ -327,14 +327,14 @@ def are_packages_offered(facts: ToolkitFacts, names: list[str]) -> bool:
         offers = map_installable_versions(facts, missing_)
         require_known_packages(facts, missing_)
         return all(offers.get(name) for name in missing_)
-    found = facts.offered.value
-    if found is None:
-        found = facts.offered_elsewhere.value
-    if found is None:
+    offered = facts.offered.value
+    if offered is None:
+        offered = facts.offered_elsewhere.value
+    if offered is None:
         raise build_unknown_package_error(
             " ".join(question["argv"]).replace("\n", "\\n"), messages.MANAGER_FAILED.fill()
         )
-    return bool(facts.get_version(BASE) or found)
+    return bool(facts.get_version(BASE) or offered)
 
 
 def must_ask_package_manager(facts: ToolkitFacts) -> bool:

@@ -472,8 +472,8 @@ def plan_repository_files(
         return merge_plans([_plan_restore(facts, (where.list_path, where.key_path)), others])
     if url == NVIDIA:
         key, expected, url = key or facts.nvidia_key.value, expected or FINGERPRINT, where.nvidia
-    found = repository_key.compute_key_fingerprint(key)
-    repository_key.require_expected(found, expected)
+    fingerprint = repository_key.compute_key_fingerprint(key)
+    repository_key.require_expected(fingerprint, expected)
     # NVIDIA's own is not asked about in every look
     facts.asked.require(list_repository_questions((where,), url))
     if where.manager == "apt":
@@ -487,7 +487,7 @@ def plan_repository_files(
     made = merge_plans(
         [
             others,
-            _plan_file(facts.files.get(where.key_path), key.strip() + "\n", "key", found),
+            _plan_file(facts.files.get(where.key_path), key.strip() + "\n", "key", fingerprint),
             _plan_file(
                 facts.files.get(where.list_path),
                 where.text.format(url=url, key=where.key_path),

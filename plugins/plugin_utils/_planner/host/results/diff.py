@@ -105,14 +105,14 @@ def list_changed_lines(path: str, before: str, after: str) -> str:
         f"--- {path}{' (kept whole in the journal on the host)' if before else ''}",
         f"+++ {path}",
     ]
-    found = list(difflib.unified_diff(old, new, n=0, lineterm=""))[2:]
-    gone, come = (Counter(line[1:] for line in found if line[0] == sign) for sign in "-+")
+    changed = list(difflib.unified_diff(old, new, n=0, lineterm=""))[2:]
+    gone, come = (Counter(line[1:] for line in changed if line[0] == sign) for sign in "-+")
     # a line that goes here and comes there has not changed
     moved = {
         "-": gone & come,
         "+": gone & come,
     }
-    for line in found:
+    for line in changed:
         hunk = _HUNK.match(line)
         if hunk:
             first = int(hunk.group(3)) - (0 if hunk.group(4) == "0" else 1)

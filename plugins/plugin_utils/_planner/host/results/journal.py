@@ -186,10 +186,10 @@ ACTED = {"restart": "restarted", "reload": "reloaded", "start": "started", "wait
 def list_acted_units(entry: Entry) -> list[str]:
     """List each kind of action with its units. A unit without a known action counts as restarted."""
     units, actions = list(entry.get("units") or ()), list(entry.get("actions") or ())
-    found: dict[str, list[str]] = {}
+    acted_units: dict[str, list[str]] = {}
     for unit, action in zip(units, [*actions, *[""] * len(units)], strict=False):
-        found.setdefault(ACTED.get(str(action), ACTED["restart"]), []).append(unit)
-    return [f"{verb} {', '.join(its)}" for verb, its in found.items()]
+        acted_units.setdefault(ACTED.get(str(action), ACTED["restart"]), []).append(unit)
+    return [f"{verb} {', '.join(its)}" for verb, its in acted_units.items()]
 
 
 def describe_journal_entry(entry: Entry) -> str:

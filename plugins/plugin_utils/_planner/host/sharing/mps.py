@@ -369,12 +369,12 @@ def advise_on_mps_units(facts: MpsFacts) -> tuple[str, ...]:
 
     For a unit that runs now, its process is refused instead.
     """
-    found = [
+    enabled = [
         unit
         for unit in OTHER_UNITS
         if facts.asked_units.get(unit) and facts.units.get(unit).get("UnitFileState") == "enabled"
     ]
-    return tuple(messages.OTHER_UNIT.fill(unit=unit) for unit in found)
+    return tuple(messages.OTHER_UNIT.fill(unit=unit) for unit in enabled)
 
 
 def require_loaded(facts: MpsFacts, gpus: Iterable[str]) -> None:
@@ -391,16 +391,16 @@ def require_loaded(facts: MpsFacts, gpus: Iterable[str]) -> None:
 def map_gpu_memory(facts: MpsFacts) -> dict[str, int]:
     """Return UUID -> MiB. Raise PlanError if the memory of the GPUs is not known."""
     said = facts.memory.value
-    found = {
+    memory = {
         match.group(1): int(match.group(2))
         for match in re.finditer(str(MEMORY["shows"][0]), said.stdout)
     }
     command = " ".join(MEMORY["argv"])
     if said.rc != 0:
         raise PlanError(messages.MEMORY_UNKNOWN.fill(command=command, status=said.rc))
-    if not found:
+    if not memory:
         raise PlanError(messages.MEMORY_NOT_NAMED.fill(command=command))
-    return found
+    return memory
 
 
 # ---------------------------------------------------------------- what stays on the host
@@ -445,10 +445,10 @@ def get_daemon_limits(limits: Limits) -> dict[str, Any]:
 
     How it prints a limit of memory is not documented, so that is asked for and not compared.
     """
-    found: list[dict[str, Any]] = []
+    daemon_limits: list[dict[str, Any]] = []
     if limits.threads:
         threads = "default_active_thread_percentage"
-        found.append(
+        daemon_limits.append(
             {
                 "set": f"set_{threads} {limits.threads}",
                 "get": f"get_{threads}",
@@ -458,10 +458,10 @@ def get_daemon_limits(limits: Limits) -> dict[str, Any]:
     if limits.memory:
         # by the GPU's place among those that the daemon sees, which is one
         pinned = "default_device_pinned_mem_limit"
-        found.append(
+        daemon_limits.append(
             {"set": f"set_{pinned} 0 {limits.memory}M", "get": f"get_{pinned} 0", "number": None}
         )
-    return {"limits": found, "policy": limits.text}
+    return {"limits": daemon_limits, "policy": limits.text}
 
 
 def render_mps_settings(daemons: Mapping[str, Any]) -> str:

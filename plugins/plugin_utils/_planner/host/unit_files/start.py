@@ -196,17 +196,17 @@ def _read_variables(
     texts = _require_short(pair for question in units for pair in _read_texts(obs, question))
     environment = {path: _read_texts(obs, question) for path, question in known.items()}
     _require_short(pair for pairs in environment.values() for pair in pairs)
-    found = dict(
+    variables = dict(
         word.partition("=")[::2]
         for word in syntax.read_service(texts, unit.name, alias=unit.alias).assignments
     )
     for path in sources:
         if path in known:
             for _path, text in environment[path]:
-                found.update(syntax.read_environment(text))
+                variables.update(syntax.read_environment(text))
         elif FILLER in path:  # which file that is, and so what it sets, is not known
-            found.update(dict.fromkeys(names, FILLER))
-    return {name: found[name] for name in names if name in found}
+            variables.update(dict.fromkeys(names, FILLER))
+    return {name: variables[name] for name in names if name in variables}
 
 
 def _find_shapes(given: list[str], flags: Mapping[str, str]) -> dict[str, str]:
@@ -218,9 +218,13 @@ def _find_shapes(given: list[str], flags: Mapping[str, str]) -> dict[str, str]:
     for word in given:
         name, equals, value = word.partition("=")
         flag, value = (name, value) if equals else (before, word)
-        found = words.name_variables([value])
-        if flag in flags and len(found) == 1 and value in (f"${min(found)}", f"${{{min(found)}}}"):
-            shapes[min(found)] = flags[flag]
+        variables = words.name_variables([value])
+        if (
+            flag in flags
+            and len(variables) == 1
+            and value in (f"${min(variables)}", f"${{{min(variables)}}}")
+        ):
+            shapes[min(variables)] = flags[flag]
         before = word
     return shapes
 

@@ -99,7 +99,7 @@ def _extend_list(found: list[T], more: list[T], value: str) -> list[T]:
 
 def read_section(text: str, section: str) -> list[Assignment]:
     """Read the assignments of a section, which may be there several times."""
-    found: list[Assignment] = []
+    assignments: list[Assignment] = []
     inside, begun = False, 0
     parts: list[str] = []
     for number, line in enumerate([*text.removeprefix("\ufeff").split("\n"), ""], 1):
@@ -115,8 +115,10 @@ def read_section(text: str, section: str) -> list[Assignment]:
             inside = statement == f"[{section}]"
         elif inside and "=" in statement:
             key, _equals, value = statement.partition("=")
-            found.append(Assignment(key.strip(words.WHITESPACE), value.strip(words.WHITESPACE), at))
-    return found
+            assignments.append(
+                Assignment(key.strip(words.WHITESPACE), value.strip(words.WHITESPACE), at)
+            )
+    return assignments
 
 
 def _has_continuation(line: str) -> bool:

@@ -67,12 +67,12 @@ def choose_image(
     """Return the images that run on these GPUs, best first, and the rejected ones with their
     reasons.
     """
-    found = [fit.judge_image(image, host, gpus) for image in images]
+    verdicts = [fit.judge_image(image, host, gpus) for image in images]
     ranked = sorted(
-        (f for f in found if f.fits), key=lambda f: [value for _name, value in ranks(f, targets)]
+        (f for f in verdicts if f.fits), key=lambda f: [value for _name, value in ranks(f, targets)]
     )
     rejected = sorted(
-        (f for f in found if not f.fits), key=lambda f: (len(f.reasons), f.image.name)
+        (f for f in verdicts if not f.fits), key=lambda f: (len(f.reasons), f.image.name)
     )
     return ImageChoice(tuple(gpus), tuple(ranked), tuple(rejected))
 

@@ -119,11 +119,16 @@ def parse_challenge(header: str) -> Challenge | None:
     kind.
     """
     kind = header.strip().partition(" ")[0].lower()
-    found = dict(PARAMETER.findall(header))
+    parameters = dict(PARAMETER.findall(header))
     if kind == "basic":
         return Challenge("basic")
-    if kind == "bearer" and found.get("realm"):
-        return Challenge("bearer", found["realm"], found.get("service", ""), found.get("scope", ""))
+    if kind == "bearer" and parameters.get("realm"):
+        return Challenge(
+            "bearer",
+            parameters["realm"],
+            parameters.get("service", ""),
+            parameters.get("scope", ""),
+        )
     return None
 
 

@@ -211,12 +211,12 @@ def _choose_code(
     if not gpus:
         return "unstated", (messages.NEEDS_GPU.fill(),)
     jit = way in ("native", "forward")
-    found: list[Code] = []
+    codes: list[Code] = []
     for gpu in gpus:
         code = find_best_code(compute, gpu.capability, jit=jit) if gpu.capability else None
-        found += [code] if code else []
+        codes += [code] if code else []
         wrong += [] if code else [_explain_no_code(image, gpu, jit)]
-    return max(found, key=BEST.index, default="unstated"), tuple(wrong)
+    return max(codes, key=BEST.index, default="unstated"), tuple(wrong)
 
 
 def _forward(gpu: facts.ImageGpu) -> list[str]:

@@ -62,31 +62,31 @@ def read_image_host(
     policy: Policy, obs: Observation, targets: cpu.Targets
 ) -> tuple[facts.ImageHost, str]:
     """Return the host, and the reason if its driver serves no image, else ''."""
-    found = driver_state.read_driver(policy, obs)
+    driver = driver_state.read_driver(policy, obs)
     machine = obs.get_answer_or_error(MACHINE).get("value") or {}
-    serves = found.state == "ok"
-    release = dotted.parse_dotted(found.version) if serves else None
+    serves = driver.state == "ok"
+    release = dotted.parse_dotted(driver.version) if serves else None
     ids = {
         file.path.rsplit("/", 2)[1]: file.text.strip()
         for file in obs.list_glob_files(get_device_ids(policy), WHOLE)
     }
     host = facts.ImageHost(
-        found.version if serves else "",
+        driver.version if serves else "",
         cuda.get_cuda_of_driver(release) if release else None,
-        tuple(read_image_gpu(g, ids.get(g.bus_id, "")) for g in found.gpus) if serves else (),
+        tuple(read_image_gpu(g, ids.get(g.bus_id, "")) for g in driver.gpus) if serves else (),
         read_processor(machine, targets),
         parse_glibc(str(machine.get("library") or "")),
         list_image_engines(obs),
     )
-    return host, "" if serves else found.evidence
+    return host, "" if serves else driver.evidence
 
 
 def has_no_gpu(policy: Policy, obs: Observation) -> bool:
     """Tell whether it is certain that the host has no GPU. Then an image for a GPU is not missing
     there.
     """
-    found = driver_state.read_driver(policy, obs)
-    return found.state == "none" and found.platform not in platforms.OWN_MODES
+    driver = driver_state.read_driver(policy, obs)
+    return driver.state == "none" and driver.platform not in platforms.OWN_MODES
 
 
 def read_image_gpu(found: SeenGpu, device: str) -> facts.ImageGpu:

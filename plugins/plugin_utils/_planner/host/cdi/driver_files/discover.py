@@ -527,9 +527,9 @@ def list_driver_configs(
         if feature not in features or (machine and cpu != machine):
             continue
         roots = (*catalogue.CONFIG_ROOTS, *([""] if name.startswith("vulkan/") else []))
-        found = find_first_match(there, (f"{root}/{name}" for root in roots))
-        if found:
-            yield found, f"{home}/{name}"
+        match = find_first_match(there, (f"{root}/{name}" for root in roots))
+        if match:
+            yield match, f"{home}/{name}"
 
 
 def list_driver_firmware(

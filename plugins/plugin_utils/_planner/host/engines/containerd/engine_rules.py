@@ -360,13 +360,15 @@ def _mirrors_without_path(view: ContainerdView) -> Iterator[Spot]:
 
     They set it if no file has one, and if one of an older version has an empty one.
     """
-    found = _list_registry_tables(view)
+    tables = _list_registry_tables(view)
     paths = [
-        (entry["config_path"], spot.key[:-1]) for spot, entry in found if "config_path" in entry
+        (entry["config_path"], spot.key[:-1]) for spot, entry in tables if "config_path" in entry
     ]
     if not paths or paths[-1] == ("", containerd_places.V2_NAMES):
         yield from (
-            Spot(spot.file, (*spot.key, "mirrors")) for spot, entry in found if entry.get("mirrors")
+            Spot(spot.file, (*spot.key, "mirrors"))
+            for spot, entry in tables
+            if entry.get("mirrors")
         )
 
 
@@ -434,14 +436,14 @@ def find_broken_containerd_rules(files: FileSet, version: Version) -> list[Broke
 
 def require_loadable_containerd(before: FileSet, after: FileSet, version: Version) -> None:
     """Refuse a change after which containerd or its CRI would not load, by the rule and the key."""
-    found = find_broken_containerd_rules(after, version)
-    if not found:
+    rules = find_broken_containerd_rules(after, version)
+    if not rules:
         return
     was = {
         (one.rule.code, one.spot.file.path, one.spot.key)
         for one in find_broken_containerd_rules(before, version)
     }
-    first = found[0]
+    first = rules[0]
     raise first.build_error(
         before, already=(first.rule.code, first.spot.file.path, first.spot.key) in was
     )

@@ -164,8 +164,10 @@ def handle(obs: Observation) -> dict[str, int] | None:
     """Return the pid and start ticks by which the node recognises the daemon's process. None if
     none runs.
     """
-    found = find_crio_process(obs)
-    return {"pid": int(found["pid"]), "ticks": int(found.get("ticks") or 0)} if found else None
+    process = find_crio_process(obs)
+    return (
+        {"pid": int(process["pid"]), "ticks": int(process.get("ticks") or 0)} if process else None
+    )
 
 
 def get_crio_pid(obs: Observation) -> int:

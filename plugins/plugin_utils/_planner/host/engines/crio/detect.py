@@ -190,12 +190,12 @@ def describe_crio(policy: Policy, facts: crio_facts.CrioFacts, instance: Instanc
             name: str(table.get("runtime_path") or "") for name, table in force.handlers.items()
         },
     )
-    found = left_alone.find_crio_leftover_files(policy, facts, force, instance)
-    gone = adoption.list_taken_layers(found)
+    files = left_alone.find_crio_leftover_files(policy, facts, force, instance)
+    gone = adoption.list_taken_layers(files)
     instance = dc.replace(
         instance, low_level=find_crio_low_level_runtime(policy, facts, gone, version)
     )
-    tool, refusal = left_alone.find_overriding_configurator(policy, facts, found, instance)
+    tool, refusal = left_alone.find_overriding_configurator(policy, facts, files, instance)
     return dc.replace(instance, manager=tool or instance.manager, refusal=refusal)
 
 
@@ -315,20 +315,22 @@ def plan_instance(
     config.check_drop_in(policy, facts.where.value)
     layers = facts.files.loaded.value
     force = crio_facts.get_settings_in_force(facts, instance)
-    found = adoption.find_ctk_drop_ins(policy, facts, force, instance)
+    drop_ins = adoption.find_ctk_drop_ins(policy, facts, force, instance)
     staying = list_kept_crio_programs(policy, facts) if decision.handler else {}
     kept = programs.keep_programs_in_policy(policy, staying)
     after = {handler.name: handler.binary for handler in kept.handlers} if decision.handler else {}
     edited = (
-        adoption.list_edited_crio_handlers(policy, facts.where.value, layers, found, force, after)
+        adoption.list_edited_crio_handlers(
+            policy, facts.where.value, layers, drop_ins, force, after
+        )
         if decision.handler
         else ()
     )
-    planned = _plan_drop_in(kept, facts, instance, decision, force, found)
+    planned = _plan_drop_in(kept, facts, instance, decision, force, drop_ins)
     planned = dc.replace(
         planned, advice=(*planned.advice, *programs.explain_kept_programs(policy, staying))
     )
-    return adoption.complete_adoption_plan(planned, found, edited, after)
+    return adoption.complete_adoption_plan(planned, drop_ins, edited, after)
 
 
 def _plan_drop_in(

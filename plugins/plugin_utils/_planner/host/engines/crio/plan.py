@@ -443,14 +443,14 @@ def build_crio_tree(desired: DesiredCrio) -> dict[str, Any]:
 
 
 def flatten_crio_tree(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in data.items():
-        found.update(
+        flat.update(
             flatten_crio_tree(value, f"{prefix}{key}.")
             if isinstance(value, Mapping)
             else {prefix + key: value}
         )
-    return found
+    return flat
 
 
 def explain_crio_key(key: str, desired: DesiredCrio) -> str:

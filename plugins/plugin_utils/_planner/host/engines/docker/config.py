@@ -166,8 +166,8 @@ def is_daemon(process: Mapping[str, Any]) -> bool:
 
 def find_docker_process(obs: Observation) -> Mapping[str, Any]:
     """Return the daemon of the host: the unit's first, then one outside a snap. {} if none runs."""
-    found = [p for p in obs.processes() if is_daemon(p)]
-    return min(found, key=lambda p: (str(p.get("unit") or "") != UNIT, is_snapped(p)), default={})
+    daemons = [p for p in obs.processes() if is_daemon(p)]
+    return min(daemons, key=lambda p: (str(p.get("unit") or "") != UNIT, is_snapped(p)), default={})
 
 
 def is_snapped(process: Mapping[str, Any]) -> bool:
@@ -179,18 +179,18 @@ def is_snapped(process: Mapping[str, Any]) -> bool:
 def _join_flags(argv: Iterable[object]) -> tuple[str, ...]:
     """Join flags and their values. argv: with the program."""
     words = [str(word) for word in argv][1:]
-    found: list[str] = []
+    joined: list[str] = []
     at = 0
     while at < len(words):
         word = words[at]
         follows = words[at + 1] if at + 1 < len(words) else ""
         if word.startswith("-") and "=" not in word and follows and not follows.startswith("-"):
-            found.append(f"{word}={follows}")
+            joined.append(f"{word}={follows}")
             at += 1
         elif word.startswith("-"):
-            found.append(word)
+            joined.append(word)
         at += 1
-    return tuple(found)
+    return tuple(joined)
 
 
 def flags_given(policy: Policy, obs: Observation) -> Flags:
@@ -357,8 +357,8 @@ def get_docker_info(obs: Observation, socket: str) -> Mapping[str, Any]:
     said = obs.get_socket_answer(
         queries.ask_for_http(socket, "/info"), int(find_docker_process(obs).get("pid") or 0)
     )
-    found = said.get("value") if said.get("status") == 200 else None
-    return found if isinstance(found, Mapping) else {}
+    info = said.get("value") if said.get("status") == 200 else None
+    return info if isinstance(info, Mapping) else {}
 
 
 def list_running_docker_containers(obs: Observation, socket: str) -> tuple[str, ...]:

@@ -149,8 +149,8 @@ def get_default_directories(version: str) -> tuple[str, ...]:
 
 
 def get_last_podman_setting(facts: PodmanFacts, key: tuple[str, str]) -> Directories | None:
-    found = list(list_podman_settings(facts, key))
-    return found[-1] if found and all(one.names for one in found) else None
+    settings = list(list_podman_settings(facts, key))
+    return settings[-1] if settings and all(one.names for one in settings) else None
 
 
 def list_podman_settings(facts: PodmanFacts, key: tuple[str, str]) -> Iterator[Directories]:
@@ -185,14 +185,14 @@ def advise_on_podman_directories(
 
     used: the directories of the host's specs.
     """
-    found = get_podman_directories(facts, version)
-    if found is None:
+    directories = get_podman_directories(facts, version)
+    if directories is None:
         return advise_on_default_directories(version, used)
-    if set(used) & set(host_paths.clean_directories(found.names)):
+    if set(used) & set(host_paths.clean_directories(directories.names)):
         return ()
-    names = ", ".join(found.names)
+    names = ", ".join(directories.names)
     row = messages.OTHER_DIRECTORIES
-    return (row.fill(directories=names, place=found.where, used=" and ".join(used)),)
+    return (row.fill(directories=names, place=directories.where, used=" and ".join(used)),)
 
 
 def advise_on_default_directories(version: str, used: Sequence[str]) -> tuple[str, ...]:
