@@ -97,7 +97,7 @@ def read_handover_node(
 
 
 def describe_handover_node(node: Node) -> str:
-    """Describe the state of a node in words. What a person has to do stands at the end."""
+    """Describe the state of a node in words. The next step for a person stands at the end."""
     held = end_with_code(explain_held_node(node)) if node.held else ""
     return join_texts("; ", filter(None, (*list_node_facts(node), held)))
 

@@ -65,7 +65,7 @@ class Live:
 
 @dc.dataclass(frozen=True)
 class ClusterPlan:
-    """What is to be done in the API of a cluster, in this order."""
+    """The work to be done in the API of a cluster, in this order."""
 
     calls: tuple[Call, ...] = ()
     said: tuple[str, ...] = ()  # what is only rendered, and why
@@ -149,8 +149,8 @@ def plan_cluster(
 def require_staying(live: Live) -> None:
     """Raise PlanError if the ConfigMap is being deleted.
 
-    What is written into such an object disappears with it, as soon as nothing holds the object any
-    more.
+    A value that is written into such an object disappears with it, as soon as nothing holds the
+    object any more.
     """
     found = live.config_map
     if found and found["metadata"].get("deletionTimestamp"):

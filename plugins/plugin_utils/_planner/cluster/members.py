@@ -4,8 +4,8 @@
 """Find the hosts whose GPUs a cluster gives to pods, with their settings, and why others are left
 out.
 
-A result is the host's own word. What goes on into an object of the API is judged here, and nothing
-else of a result goes on.
+A result is the host's own word. Values that go on into an object of the API are judged here, and
+nothing else of a result goes on.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ NVIDIA = "nvidia-container-runtime"  # the program of a handler, regardless of t
 def list_seen_strategies(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[str]:
     """Return the strategies by which pods get GPUs, as the host was seen.
 
-    What a look does not show, for example the settings of the NVIDIA runtime, does not count.
+    A fact that a look does not show, such as the settings of the NVIDIA runtime, does not count.
     """
     instance: Mapping[str, Any] = next(
         (i for i in result.get("instances") or () if i.get("key") == decision.get("instance")), {}

@@ -33,8 +33,8 @@ from typing import Any
 
 VARIABLE_WORD = re.compile(r"\bgpufleet_[a-z0-9_]*[a-z0-9]\b")
 DEEPEST_VALUE = 100  # levels of a result that name_options_in walks
-# What opens an address: a name and a password before its host, or a signature behind a question
-# mark.
+# The parts of an address that open it: a name and a password before its host, or a signature behind
+# a question mark.
 ADDRESS = re.compile(r"://([^/\s]*@)?([^\s?]*)(\?\S*)?")
 # Returns how the user has written an option: it takes a variable, or an option of the task's
 # module.

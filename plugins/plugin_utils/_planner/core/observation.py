@@ -35,7 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whole import read_whole
 
 T = TypeVar("T")
-# What could not be learned, by the query's kind, which its id begins with.
+# Sentences about a fact that could not be learned, by the query's kind, which its id begins with.
 UNKNOWN = {
     "file": query_messages.FILE_NOT_READ,
     "stat": query_messages.PATH_NOT_INSPECTED,

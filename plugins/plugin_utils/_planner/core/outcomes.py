@@ -20,7 +20,7 @@ Results = Mapping[str, Result]
 
 @dc.dataclass(frozen=True)
 class HostOutcome:
-    """What may become of a host, in the words of tables, summaries and statistics."""
+    """An outcome of a host, in the words of tables, summaries and statistics."""
 
     word: str  # in the table
     total: str  # in the summary

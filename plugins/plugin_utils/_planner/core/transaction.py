@@ -247,7 +247,7 @@ class Expected:
 
 @dc.dataclass(frozen=True)
 class Stage:
-    """What a validator reads instead of the host's own files."""
+    """A file that a validator reads instead of the host's own."""
 
     files: Sequence[Staged] = ()
     substitute: Sequence[tuple[str, str]] = ()

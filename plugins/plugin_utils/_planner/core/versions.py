@@ -10,8 +10,8 @@ import functools
 import re
 
 _VERSION = re.compile(r"^(?:\d{1,9}:)?v?(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?(.*)$")
-# What makes a version older than its numbers: 2.4.0-beta.0, 2.0.0~rc1. Not ~ds1, +unknown, -k3s1,
-# which are the packager's.
+# Suffixes that make a version older than its numbers: 2.4.0-beta.0, 2.0.0~rc1. Not ~ds1, +unknown,
+# -k3s1, which are the packager's.
 _PRERELEASE = re.compile(r"^[-~.]?(alpha|beta|dev|rc)[-.]?(\d{0,9})", re.IGNORECASE)
 _BANNER = re.compile(
     r"^(\S+)\s+(?:version\s+)?(?:\S+\s+)?v?(\d{1,9}\.\d{1,9}\.\d{1,9}\S*?),?(?:\s|$)", re.MULTILINE

@@ -74,8 +74,8 @@ DEVICE = re.compile(r"(?m)^ *- name: ")
 SOUGHT = 64  # identities that are looked for one by one: eight GPUs with seven MIG devices each
 SPEC_MARK = "cdiVersion"
 NODE_NUMBER = re.compile(r'"rdev": \[(\d+)')  # the major of a device node, in an answer as JSON
-# What of a file may travel (queries.note_lists). These are most of an answer's values, and they are
-# the question's own: they name no hardware of a host.
+# The parts of a file that may travel (queries.note_lists). These are most of an answer's values,
+# and they are the question's own: they name no hardware of a host.
 LISTED = "keep"
 LINKS, LINK = queries.ask_for_directory(device_nodes.LINKS)["id"], re.compile(r"(\d{3}):(\d+)")
 

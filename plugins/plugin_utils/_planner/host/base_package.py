@@ -38,7 +38,7 @@ REINSTALL: Mapping[str, str] = {
 
 @dc.dataclass(frozen=True)
 class PackageFacts:
-    """What the look says of packages.
+    """The answers of the look about packages.
 
     manager: apt, dnf, zypper, or '' if the host has none of them. versions: of the packages that
     were asked for; None for one that is not installed. failed: packages whose query failed.

@@ -63,7 +63,7 @@ RECORDED_ONLY = ("reasons", "why")
 
 @dc.dataclass(frozen=True)
 class DecisionFacts:
-    """What the host has of an earlier decision: the two files, and the traces of earlier runs."""
+    """A host's facts about an earlier decision: the two files, and the traces of earlier runs."""
 
     files: Fact[tuple[ObservedFile, ...]]
     earlier: EarlierRuns

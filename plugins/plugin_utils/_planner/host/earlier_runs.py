@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What earlier runs of this collection left on a host: the files from before, in the journal, and
-the record of the last decision.
+"""Traces that earlier runs of this collection left on a host: the files from before, in the
+journal, and the record of the last decision.
 
 An observation becomes these facts in one place. Whatever takes something back, or judges whose a
 file is, takes them from here.

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Judge the health of a host's GPUs by the Xid errors in the kernel log.
 
-The driver writes these errors. What cannot be read is not known, and is never taken for healthy.
+The driver writes these errors. A state that cannot be read is not known, and is never taken for
+healthy.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ KERNEL_LOG = "/dev/kmsg"
 # address, older drivers have no `PCI:`.
 XID = r"^NVRM: Xid \((?:PCI:)?(?P<pci>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})[^)]{0,40}\): (?P<xid>\d{1,5})\b"
 # Errors of applications leave the GPU as healthy as before. NVIDIA's device plugin ignores the same
-# ones (k8s-device-plugin, internal/rm/health.go). What each one means:
+# ones (k8s-device-plugin, internal/rm/health.go). The meaning of each:
 # https://docs.nvidia.com/deploy/xid-errors/. All others count.
 OF_APPLICATIONS: Mapping[int, str] = {
     13: "graphics engine exception",

@@ -45,7 +45,7 @@ def list_installation_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class InstallationFacts:
-    """What the host has of the toolkit's packages, and where they can come from."""
+    """A host's facts about the toolkit's packages, and about where they can come from."""
 
     toolkit: packages.ToolkitFacts
     repository: repository.RepositoryFacts

@@ -6,7 +6,7 @@ leaves none of them behind.
 
 The resources make a plan that takes back, each for what it can judge. `complete_whole_removal`
 completes it from the journal, which needs no engine. A file that still is as we wrote it gets its
-bytes back. What cannot be given back is named, and then nothing is changed at all.
+bytes back. A file that cannot be given back is named, and then nothing is changed at all.
 """
 
 from __future__ import annotations

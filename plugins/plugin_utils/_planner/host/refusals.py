@@ -57,8 +57,8 @@ def refuse_other_file(policy: Policy, title: str, file: str) -> Refusal:
     """Return the refusal of a running engine whose file is another than the options name, an empty
     one if they name it or none.
 
-    What is written there would have no effect. title: the engine, as its project writes it. file:
-    the main file with which it runs.
+    Settings that are written there would have no effect. title: the engine, as its project writes
+    it. file: the main file with which it runs.
     """
     if policy.config_path in ("", file):
         return Refusal()

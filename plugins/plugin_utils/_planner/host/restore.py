@@ -53,8 +53,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
 
 # The programs of all handlers that this collection has ever written by itself begin with this name.
 PROGRAM = low_level.PROGRAM
-# The managers whose configuration lets our part be separated from the rest. What other managers
-# render is never edited.
+# The managers whose configuration lets our part be separated from the rest. Files that other
+# managers render are never edited.
 JUDGED = (*(m.name for m in known.MANAGERS if m.taken_back), nvidia_ctk.TOOL, gpu_operator.TOOL)
 
 

@@ -337,7 +337,9 @@ def refuse_without_kubelet(
 
 @dc.dataclass(frozen=True)
 class ForeignFacts:
-    """What tells what other tools left on a host, and whether it still works."""
+    """The facts that tell which files of other tools a host has, and whether these tools still
+    work.
+    """
 
     programs: programs.ProgramFacts
     operator: gpu_operator.OperatorFacts

@@ -23,9 +23,9 @@ MOST = 30_000
 # characters of a key or a number without quotes: parsers take a hundred bytes for each digit
 LONGEST = 1000
 _PART = r"(?:[A-Za-z0-9_-]+|\"[^\"\\\n]*(?:\\[^\n][^\"\\\n]*)*\"|'[^'\n]*')"
-# What cannot hold a key is passed over as a whole: strings of several lines, comments, everything
-# within quotes. A string that does not end takes the rest with it, so no character is looked at
-# more than once for each of a key's parts.
+# Text that cannot hold a key is passed over as a whole: strings of several lines, comments,
+# everything within quotes. A string that does not end takes the rest with it, so no character is
+# looked at more than once for each of a key's parts.
 _TOKEN = re.compile(
     r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*){0,60000}(?:"""|\Z)'
     r"|'''.*?(?:'''|\Z)"

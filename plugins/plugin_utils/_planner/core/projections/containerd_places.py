@@ -28,7 +28,7 @@ IMAGES_V3: Path = (
 )
 GRPC_V4: Path = ("plugins", "io.containerd.server.v1.grpc", "address")
 
-# What stays in io.containerd.grpc.v1.cri when its runtime part has moved to
+# Keys that stay in io.containerd.grpc.v1.cri when its runtime part has moved to
 # io.containerd.cri.v1.runtime (version 3).
 SERVER_KEYS = frozenset((
     "disable_tcp_service", "stream_server_address", "stream_server_port", "stream_idle_timeout", "enable_tls_streaming",

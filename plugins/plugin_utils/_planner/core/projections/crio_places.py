@@ -48,7 +48,7 @@ GLOBAL_MONITOR: Mapping[str, str] = {"conmon": "monitor_path", "conmon_env": "mo
 
 BEGINNING = "# Written by the Ansible collection gpufleet.nvidia"
 FIRST_LINE = f"{BEGINNING}; changes are overwritten."
-# What of CRI-O's files may leave a host.
+# The parts of CRI-O's files that may leave a host.
 _FIELDS = dict(output_places.CRIO_RUNTIME)
 PLACES: Mapping[Path, str] = {
     ("crio", "runtime", "default_runtime"): "name",

@@ -57,7 +57,7 @@ KEY = Text(1024)
 WITHHELD = Items(
     TableShape({"path": Items(KEY, 256), "kind": WORD, "line": LINE, "span": SPAN, "tag": SHA256})
 )
-# What may travel of a content: of a file, an original, an answer over HTTP.
+# The parts of a content that may travel: of a file, an original, an answer over HTTP.
 SHOWN: Mapping[str, Shape] = {"fault?": FAULT, "withheld?": WITHHELD, "foreign_bytes?": Maybe(LINE)}
 PLAIN: Mapping[str, Shape] = {
     "content?": Maybe(Text(CONTENT)),

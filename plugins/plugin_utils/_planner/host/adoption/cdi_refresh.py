@@ -69,7 +69,7 @@ MASKS = {unit: f"/etc/systemd/system/{unit}" for unit in (PATH, SERVICE)}
 LINKS = {unit: f"/etc/systemd/system/multi-user.target.wants/{unit}" for unit in (PATH, SERVICE)}
 OUTPUT = re.compile(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)")
 CDI_VERSION = re.compile(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)")
-# What of these files may travel.
+# The parts of these files that may travel.
 KEPT = {
     REFRESH_FILE: file_places.SPEC_VERSION,
     REFRESH_ENV: file_places.REFRESH_ENV,

@@ -64,7 +64,7 @@ def serves(instance: Instance) -> bool:
 
 @dc.dataclass(frozen=True)
 class SandboxFacts:
-    """What engines answer about their pods, an error included.
+    """The answers of engines about their pods, an error included.
 
     answers: the answer of an engine, by the engine, its socket, its process and NVIDIA's handlers.
     Reading it raises NeedMore if the engine was not asked.

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Plan the handling of other owners' spec files that have our devices.
 
-What nvidia-ctk wrote goes. What a person wrote stays, or is refused if it hides our spec.
+A file that nvidia-ctk wrote goes. A file that a person wrote stays, or is refused if it hides our
+spec.
 
 Specs of upstream's vendor for management containers have no device of this collection. They are
 named and stay: a host does not show which container asks for one of their devices, and the spec of
@@ -58,7 +59,7 @@ SOMEBODY = "another person or program"
 def plan_spec_at_own_path(policy: Policy, file: ObservedFile, spec: Spec) -> Plan:
     """Plan the handling of a foreign spec at the path of this collection's own.
 
-    What cannot be read goes with advice. What a person wrote is refused.
+    A file that cannot be read goes with advice. A file that a person wrote is refused.
     """
     if not file.exists or file.error:
         return Plan()

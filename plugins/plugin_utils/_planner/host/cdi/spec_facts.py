@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the CDI specs of a host are made from, and what is there of them: the facts of this room."""
+"""The facts from which the CDI specs of a host are made, and those of the specs that are there."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ class SpecFacts:
 def read_spec_facts(
     policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str = ""
 ) -> SpecFacts:
-    """Return the facts of this room. What uses the GPUs is asked only if a spec may be wrong."""
+    """Return the facts of this room. Sources that use the GPUs are asked only if a spec may be
+    wrong.
+    """
     return SpecFacts(
         contested.read_contested_facts(obs),
         staleness_guard.read_watch_facts(obs),

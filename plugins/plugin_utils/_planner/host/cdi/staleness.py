@@ -178,7 +178,7 @@ def read_spec_host(
 def judge_spec_file(file: ObservedFile, writer: Writer, there: SpecHost) -> SpecVerdict:
     """Return the verdict on one file.
 
-    What the look could not see counts as unchanged: a verdict is never a guess.
+    A fact that the look could not see counts as unchanged: a verdict is never a guess.
     """
     if file.fault and file.fault.get("code") in stand_ins.FORMS:
         return SpecVerdict(file.path, writer, "fresh", "")  # engines read it

@@ -30,11 +30,12 @@ Name = Literal["wsl", "tegra"]
 # collection sets would take away.
 OWN_MODES: tuple[Name, ...] = ("tegra", "wsl")
 WSL_NODE, TEGRA_FILE = "/dev/dxg", "/etc/nv_tegra_release"
-# What upstream takes for a GPU that is part of a system on a chip, by the name that NVML gives it.
+# Names that upstream takes for a GPU that is part of a system on a chip, by the name that NVML
+# gives it.
 TEGRA_MODEL = re.compile(r"\(nvgpu\)|NVIDIA Thor")
 ROWS: Mapping[Name, Sentence] = {"wsl": messages.WSL, "tegra": messages.TEGRA}
-# What the module nvidia-vgpu-vfio registers: in /proc/devices, and as nodes. A guest's driver has
-# none of it.
+# Names that the module nvidia-vgpu-vfio registers: in /proc/devices, and as nodes. A guest's driver
+# has none of it.
 VGPU_DEVICE = "nvidia-vgpuctl"
 VGPU_NODE = re.compile(r"/dev/nvidia-vgpu(?:ctl|\d{1,9})")
 # Where a driver that serves CUDA has its library. The vGPU manager's packages have NVML and

@@ -33,7 +33,7 @@ TITLES: Mapping[str, str] = {
     **{name: engine.title for name, engine in traits.TRAITS.items()},
 }
 
-# What a row may ask of a host besides versions, in the documentation's words.
+# States of a host that a row may ask for besides versions, in the documentation's words.
 State = Literal[
     "drop-in-above-root",
     "config-version-3",

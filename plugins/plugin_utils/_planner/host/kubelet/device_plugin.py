@@ -200,7 +200,7 @@ def can_answer_strategy(
 ) -> bool:
     """Tell whether a pod gets its GPUs on a host in this way, if necessary with a RuntimeClass.
 
-    What is not known counts as yes.
+    A value that is not known counts as yes.
     """
     if strategy not in BY_CDI:
         return True  # the NVIDIA runtime and its hook answer the variable and mounts

@@ -116,7 +116,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class DraFacts:
-    """What shows that pods get GPUs by claims: the plugins that are registered with the kubelet,
+    """The evidence that pods get GPUs by claims: the plugins that are registered with the kubelet,
     and the kubelet itself.
     """
 

@@ -46,7 +46,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 FOLDER = "/etc/apt/sources.list.d/"
 PATTERNS = (f"{FOLDER}*.list", f"{FOLDER}*.sources", "/etc/apt/sources.list")
 ARCH = r"(?:\$\(ARCH\)|amd64|arm64|ppc64el)"
-# What a stanza has besides its address, and what shows that there is more.
+# The fields of a stanza besides its address, and those that show that there is more.
 STANZA = (
     "Types: deb",
     "Suites: /",

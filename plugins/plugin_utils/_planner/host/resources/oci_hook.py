@@ -65,8 +65,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 
 NAME = hook_files.NAME
 DIRECTORY = crio_releases.HOOKS_DIRS[0]
-# What of a hook file may travel: all that this collection's has, and all that the form of hooks
-# 0.1.0 has.
+# The parts of a hook file that may travel: all that this collection's has, and all that the form of
+# hooks 0.1.0 has.
 KEEP = file_places.keep_places("json", {
     ("version",): "version", ("hook", "path"): "program", ("hook", "args"): "programs", ("hook", "env"): "search paths",
     ("when", "always"): "bool", ("when", "commands"): ["is", [".*"]], ("stages",): "names",

@@ -92,7 +92,7 @@ class ToolkitProgram:
 
 @dc.dataclass(frozen=True)
 class ToolkitFacts:
-    """What is known of the toolkit's packages on the host, and of where they could come from.
+    """A host's facts about the toolkit's packages, and about where they could come from.
 
     packages: what the look says of packages. of_image: whether packages come with an image here.
     release: the ID of the operating system. offered: the versions that dnf or zypper would install,
@@ -119,7 +119,9 @@ class ToolkitFacts:
 
 
 def read_toolkit_facts(obs: Observation) -> ToolkitFacts:
-    """Return the facts of this room. What costs a question of its own is asked when it is needed."""
+    """Return the facts of this room. A fact that costs a question of its own is asked for when it
+    is needed.
+    """
     return obs.compute_once("the toolkit's packages", lambda: _read_toolkit_facts(obs))
 
 

@@ -117,7 +117,7 @@ FAMILIES: Mapping[str, Family] = {
         "https://nvidia.github.io/libnvidia-container/stable/rpm/$basearch",
     ),
 }
-# What of a key may travel: the parts that show that it is public.
+# The parts of a key that may travel: those that show that it is public.
 KEY: Keep = {
     "format": "text",
     "patterns": [

@@ -89,7 +89,7 @@ SAFETY = (
     messages.MOUNTS_REFUSED.code,
 )
 
-# What of this file may leave a host, of our own keys.
+# The parts of this file that may leave a host, of our own keys.
 OURS: file_places.Places = {
     BY_ENV: "bool", BY_MOUNT: "bool", SKIP: "bool", IGNORE_CHANNELS: "bool", (*RUNTIME, "mode"): "name", RUNTIMES: "programs",
     (*CDI, "annotation-prefixes"): "annotations", (*CDI, "default-kind"): "annotation", SPEC_DIRS: "paths",

@@ -88,7 +88,7 @@ def list_leftovers_after_failure(plan: Plan) -> tuple[model.Leftover, ...]:
 def is_leftover_taken(result: outcomes.Result, left: Leftover) -> bool:
     """Tell whether this run takes the leftover over.
 
-    What an earlier run took over is the host's own configuration now.
+    A setting that an earlier run took over is the host's own configuration now.
     """
     name = posixpath.basename(str(left.get("path")))  # a unit is masked by a file of its name
     return any(

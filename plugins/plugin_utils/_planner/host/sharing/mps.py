@@ -101,12 +101,12 @@ OWN_GROUP = re.compile(
 # The names that guides and packages give a unit for one daemon of all GPUs.
 OTHER_UNITS = ("nvidia-mps.service", "nvidia-cuda-mps.service", "nvidia-cuda-mps-control.service")
 AT_BOOT, PATIENCE = 60, 90  # seconds
-# What containers write to, by limit and mode: root of one may fill it, and must not fill /run with
-# it. NVIDIA's device plugin gives shm 64 MiB (k8s-device-plugin, cmd/mps-control-daemon/mount), as
-# much as Docker gives to one container; here it is for all of a GPU. Each file, an empty one as
-# well, takes some 800 bytes of the kernel's memory, which no size counts. The daemon logs each
-# command of each client, and no program rotates that: root of a container could fill /var by
-# asking.
+# Directories that containers write to, by limit and mode: root of one may fill it, and must not
+# fill /run with it. NVIDIA's device plugin gives shm 64 MiB (k8s-device-plugin,
+# cmd/mps-control-daemon/mount), as much as Docker gives to one container; here it is for all of a
+# GPU. Each file, an empty one as well, takes some 800 bytes of the kernel's memory, which no size
+# counts. The daemon logs each command of each client, and no program rotates that: root of a
+# container could fill /var by asking.
 MOUNTED = "rw,nosuid,nodev,noexec"
 TMPFS: Mapping[str, tuple[str, str]] = {
     "pipe": ("size=1m,nr_inodes=1k", "0755"),

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Other owners of how GPUs of a host are shared. What they own is refused: two that set one mode
-undo each other's work.
+"""Other owners of how GPUs of a host are shared. A GPU that they own is refused: two that set one
+mode undo each other's work.
 """
 
 from __future__ import annotations

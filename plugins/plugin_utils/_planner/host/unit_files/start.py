@@ -42,9 +42,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit
 )
 
 _HIDDEN_RUN = re.compile(FILLER + "+")
-# What is read of a unit, so that none keeps the controller at work: characters of its files, of the
-# files with its environment and of its command with all variables filled in; variables in the
-# command, and files with an environment. Real units have a hundredth of it.
+# Bounds of what is read of a unit, so that none keeps the controller at work: characters of its
+# files, of the files with its environment and of its command with all variables filled in;
+# variables in the command, and files with an environment. Real units have a hundredth of it.
 LONGEST, MOST = 1 << 18, 64
 
 

@@ -65,8 +65,8 @@ class Verification:
 
 @dc.dataclass(frozen=True)
 class VerificationFacts:
-    """What a verification is planned from: what running engines say of themselves over CRI, by
-    socket and process, and the driver's device nodes.
+    """The facts that a verification is planned from: statements that running engines make of
+    themselves over CRI, by socket and process, and the driver's device nodes.
     """
 
     statuses: Lookup[tuple[str, int], Mapping[str, Any]]

@@ -61,7 +61,7 @@ class ImageEngine:
 
 @dc.dataclass(frozen=True)
 class ImageHost:
-    """A host's facts for images. What is not known is empty or None, and satisfies nothing."""
+    """A host's facts for images. An unknown fact is empty or None, and satisfies nothing."""
 
     driver: str = ""
     cuda: dotted.Numbers | None = None

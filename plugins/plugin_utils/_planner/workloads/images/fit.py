@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge whether one image runs on one host, with all reasons against it. What is not known
+"""Judge whether one image runs on one host, with all reasons against it. A fact that is not known
 satisfies nothing.
 """
 

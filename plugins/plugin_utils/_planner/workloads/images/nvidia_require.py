@@ -116,7 +116,7 @@ def judge_requirements(
     """Judge whether a container of an image would be started that sees these GPUs. Without GPUs,
     only the driver counts.
 
-    The first refusal is the answer. What stands behind it is not read, as upstream.
+    The first refusal is the answer. The rest behind it is not read, as upstream.
     """
     found = RequirementVerdict(True)
     try:

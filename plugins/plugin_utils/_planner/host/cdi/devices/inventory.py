@@ -4,9 +4,9 @@
 """The hardware of one host as a CDI spec names it.
 
 It consists of GPUs, their MIG devices, their nodes and the nodes that all GPUs share. It comes from
-the everyday look at procfs, sysfs and /dev. What that cannot show (UUIDs of MIG devices, whether
-MIG is on where it has no instance yet) is added from what NVML or nvidia-smi report, or from what
-our own spec on the host still knows.
+the everyday look at procfs, sysfs and /dev. Facts that this cannot show (UUIDs of MIG devices,
+whether MIG is on where it has no instance yet) are added from what NVML or nvidia-smi report, or
+from what our own spec on the host still knows.
 """
 
 from __future__ import annotations

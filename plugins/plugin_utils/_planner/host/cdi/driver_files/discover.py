@@ -393,7 +393,7 @@ def is_driver_entry(entry: ld_cache.Entry) -> bool:
 def list_program_folders(cache: Iterable[ld_cache.Entry], folders: Iterable[str]) -> list[str]:
     """List the folders of the driver's programs: beside those of libcuda or NVML alone.
 
-    CUDA and what is built with it have names of the driver's form, too. What lies beside those is
+    CUDA and what is built with it have names of the driver's form, too. Files beside those are
     for any account to write, more often than not, and containers would get it.
     """
     core = set(list_folders_elsewhere(cache, CORE))

@@ -28,7 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 
 PATH = "/usr/share/nvidia/files.d/sandboxutils-filelist.json"
 LARGEST = 1 << 18  # some 30 kB
-# Category -> driver capabilities. What is not here is for the host: kernel modules,
+# Category -> driver capabilities. Categories that are not here are for the host: kernel modules,
 # nvidia-modprobe, nvidia-settings.
 FEATURES: Mapping[str, frozenset[str]] = {
     "cuda": frozenset(("compute",)),

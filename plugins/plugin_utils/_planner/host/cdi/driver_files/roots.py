@@ -58,7 +58,8 @@ def get_path_inside_root(root: str, path: str) -> str:
 def place_edits_in_roots(edits: Edits, driver_root: str, dev_root: str = "") -> Edits:
     """Put host paths into their roots.
 
-    What containers see stays as it is, and so do hooks, which are the host's own programs.
+    The paths that containers see stay as they are, and so do hooks, which are the host's own
+    programs.
     """
     devices = dev_root or driver_root
     mounts = tuple(

@@ -111,8 +111,8 @@ class Problem:
 class SpecDocument:
     """A document under the keys of the specification.
 
-    What was null or not there is not in it. A null entry of a list is None if its type may be null,
-    else empty.
+    A value that was null or not there is not in it. A null entry of a list is None if its type may
+    be null, else empty.
     """
 
     value: Any  # a dict, or None if the file has no content

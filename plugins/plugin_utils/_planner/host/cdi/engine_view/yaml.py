@@ -174,7 +174,7 @@ def _read_node(event: Any, anchors: dict[str, _Node]) -> _Node | None:
 class _Decoder:
     """A decoder of nodes to values.
 
-    What aliases share is decoded once, and counted as often as it is there.
+    Values that aliases share are decoded once, and counted as often as they are there.
     """
 
     def __init__(self) -> None:

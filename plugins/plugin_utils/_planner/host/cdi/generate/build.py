@@ -150,8 +150,8 @@ def generate(
 def finish_spec(spec: Spec) -> Spec:
     """Return the spec in its final form, with the lowest version that it needs.
 
-    What the common part already gives is not repeated, unless a device would have nothing left.
-    Nodes and mounts are in order.
+    Edits that the common part already gives are not repeated, unless a device would have nothing
+    left. Nodes and mounts are in order.
     """
     shared = spec.edits
     lean = [dc.replace(d, edits=tidy(subtract_edits(d.edits, shared))) for d in spec.devices]

@@ -20,8 +20,8 @@ KIND = "nvidia.com/gpu"
 class DeviceNode:
     """A node for the container.
 
-    What is None is taken from the host's node when the container starts. What is recorded wins over
-    it.
+    A value of None is taken from the host's node when the container starts. A recorded value wins
+    over it.
     """
 
     path: str

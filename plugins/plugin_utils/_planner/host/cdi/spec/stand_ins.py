@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 )
 
 STAND_IN = re.compile(r"\(hidden [0-9a-f]{16} ([0-9]+)( no-text)?\)|hidden-[0-9a-f]{16}-([0-9]+)")
-# What is YAML perhaps, in a form that the node does not read. Engines do.
+# Text that is YAML perhaps, in a form that the node does not read. Engines do.
 FORMS = ("yaml-form", "utf-16")
 
 

@@ -93,8 +93,8 @@ def list_needs_above_cap(spec: Spec, cap: str) -> list[Message]:
     ]
 
 
-# What a spec can lose and still give a container its GPUs. A group id lets a user other than root
-# open /dev/dri; annotations inform tools.
+# Fields that a spec can lose and still give a container its GPUs. A group id lets a user other than
+# root open /dev/dri; annotations inform tools.
 DROPPABLE: Mapping[str, str] = {
     "additional_gids": "additional group ids",
     "net_devices": "network devices",

@@ -21,8 +21,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 HEADER = (
     "# Written by gpufleet.nvidia from the driver on this host; changes are lost at its next run.\n"
 )
-# What every YAML version reads as text without quotes. All else is quoted as JSON does it, which is
-# a subset of YAML.
+# Texts that every YAML version reads as text without quotes. All else is quoted as JSON does it,
+# which is a subset of YAML.
 PLAIN = re.compile(r"/?[A-Za-z][A-Za-z0-9._/-]*[A-Za-z0-9]|/[A-Za-z0-9._/-]*")
 WORDS = re.compile(r"y|n|yes|no|true|false|on|off|null|nan|inf", re.IGNORECASE)
 

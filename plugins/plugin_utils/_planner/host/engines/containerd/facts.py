@@ -170,7 +170,7 @@ class ContainerdFacts:
 
 
 def read_containerd_facts(policy: Policy, obs: Observation) -> ContainerdFacts:
-    """Return the facts of containerds. What few plans need is read when a plan needs it."""
+    """Return the facts of containerds. A fact that few plans need is read when a plan needs it."""
     own = config.read_config_facts(obs, policy.handlers)
     return ContainerdFacts(
         read_daemon_facts(policy, obs),

@@ -5,7 +5,7 @@
 configuration without a daemon now.
 
 A daemon does not start if a file is gone that its configuration imports by name. One that imports
-the directory would lose the file's settings. What can be known: the configurations of the
+the directory would lose the file's settings. These can be known: the configurations of the
 containerds that run, and the files next to the main one.
 """
 

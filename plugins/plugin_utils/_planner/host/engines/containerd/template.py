@@ -54,7 +54,7 @@ BASE = '{{ template "base" . }}'
 BASE_ONCE = re.compile(r'\{\{-?[ \t]*template[ \t]+"base"[ \t]+\.[ \t]*-?\}\}')
 # a full template that has what the manager finds, as k3s's own text has it
 FOUND = re.compile(r"\.ExtraRuntimes\b")
-# What this collection writes below its mark: tables of handlers. What a person adds, such as a
+# This collection writes tables of handlers below its mark. Text that a person adds, such as a
 # password of a registry, stays on the host.
 HANDLER = r"\[[^\n\]]*\.containerd\.runtimes\.[^\n]*\]\n(?:[ \t]*[A-Za-z_]+ = [^\n]*\n)*"
 OWN = rf"\A{re.escape(MARK)}\n(?:{re.escape(BASE)}\n|\n|{HANDLER})*"

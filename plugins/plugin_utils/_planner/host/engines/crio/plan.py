@@ -541,7 +541,8 @@ def list_allowed_crio_lines(written: config.Layer | None, desired: DesiredCrio) 
     for name, table in named:
         lines.append(rf"(?:# )?\[crio\.runtime\.runtimes\.{re.escape(name)}\]")
         lines.extend(allow_value_pattern(k, v) for k, v in table.items())
-    # What the template prints of every handler, set or not; the last two are filled in by CRI-O.
+    # Keys that the template prints of every handler, set or not; the last two are filled in by
+    # CRI-O.
     lines += [rf'(?:# )?{key} = (?:""|false|\[)' for key in crio_places.HANDLER_FIELDS] + [
         r"(?:# )?\]"
     ]

@@ -25,8 +25,8 @@ CONFIG = "/etc/crio/crio.conf"
 DROP_IN = "90-gpufleet.conf"
 PACKAGES = ("cri-o",)
 
-# What a handler of NVIDIA's runtime must not take over from the low-level runtime: these say which
-# program is run.
+# Keys that a handler of NVIDIA's runtime must not take over from the low-level runtime: these say
+# which program is run.
 NOT_COPIED = (
     "runtime_path",
     "runtime_type",

@@ -35,8 +35,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 
 LIVE = "live-restore"
-# What dockerd goes by at its start (loadPersistentState in moby's daemon/cluster): without a
-# certificate there is nothing to go back to.
+# The files that dockerd goes by at its start (loadPersistentState in moby's daemon/cluster):
+# without a certificate there is nothing to go back to.
 STATE = "/var/lib/docker/swarm/docker-state.json"
 CERTIFICATE = "/var/lib/docker/swarm/certificates/swarm-node.crt"
 
