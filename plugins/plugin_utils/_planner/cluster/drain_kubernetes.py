@@ -74,14 +74,14 @@ def list_api_objects(resources: Iterable[Any], doing: str) -> list[dict[str, Any
     Raise PlanError for one without a name or without the shape of Kubernetes' objects. A proxy, for
     example, may answer anything.
     """
-    found = list(resources)
-    for one in found:
+    objects = list(resources)
+    for one in objects:
         wrong = api_shapes.find_wrong_part(one)
         if wrong:
             raise PlanError(drain_messages.ODD_OBJECT.fill(doing=doing, part=wrong))
         if not name_of(one):
             raise PlanError(drain_messages.NAMELESS_OBJECT.fill(doing=doing))
-    return [dict(r) for r in found]
+    return [dict(r) for r in objects]
 
 
 def marks_of(node: Mapping[str, Any]) -> Mapping[str, str]:
@@ -218,12 +218,12 @@ def build_node_patch(
     that is not there with null (json-patch v4, `test`).
     """
     metadata, before = node.get("metadata") or {}, node.get("spec") or {}
-    seen = {
+    parts = {
         "/metadata/labels": metadata.get("labels"),
         "/metadata/annotations": metadata.get("annotations"),
         "/spec": node.get("spec"),
     }
-    tests = [{"op": "test", "path": path, "value": value} for path, value in seen.items()]
+    tests = [{"op": "test", "path": path, "value": value} for path, value in parts.items()]
     wanted = {
         "/metadata/annotations": update_values(marks_of(node), marks),
         "/spec": update_values(before, spec),
@@ -233,7 +233,7 @@ def build_node_patch(
         *(
             {"op": "add", "path": path, "value": value}
             for path, value in wanted.items()
-            if value != (seen[path] or {})
+            if value != (parts[path] or {})
         ),
     ]
 

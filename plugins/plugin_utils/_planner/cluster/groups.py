@@ -96,10 +96,10 @@ def shorten_group_setting(setting: MemberSetting) -> dict[str, Any]:
     The names of its fields must stay as they are: with another name, all nodes would get other
     labels.
     """
-    found = dc.asdict(setting)
-    if found["replicas"]:
-        found["replicas"]["flavor"] = found["replicas"].pop("policy")
-    return found
+    fields = dc.asdict(setting)
+    if fields["replicas"]:
+        fields["replicas"]["flavor"] = fields["replicas"].pop("policy")
+    return fields
 
 
 def build_plugin_document(setting: MemberSetting, fixed: Collection[str] = ()) -> str:
@@ -133,12 +133,12 @@ def list_file_strategies(text: str) -> tuple[str, ...]:
     be read.
     """
     try:
-        found = yaml_text.read_bounded_yaml(text)
+        value = yaml_text.read_bounded_yaml(text)
     except yaml_text.YamlError:
         return ()
     for key in ("flags", "plugin", "deviceListStrategy"):
-        found = found.get(key) if isinstance(found, dict) else None
-    said = found.split(",") if isinstance(found, str) else found if isinstance(found, list) else []
+        value = value.get(key) if isinstance(value, dict) else None
+    said = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
     # a few lines can make a list of lists of any size
     return tuple(name for name in said if isinstance(name, str))
 

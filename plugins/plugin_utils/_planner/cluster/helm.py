@@ -316,15 +316,17 @@ def require_given(groups: Sequence[Group], given: Mapping[str, Any]) -> None:
     of a group.
     """
     for value, of_group in OF_GROUPS.items():
-        found = own_values.join_value(given, value)
+        joined = own_values.join_value(given, value)
         wrong = {
             group.title: of_group(group)
             for group in groups
-            if found is not None and of_group(group) != found
+            if joined is not None and of_group(group) != joined
         }
         if wrong:
             row = chart_messages.VALUE_FOR_ALL
-            raise PlanError(row.fill(value=value, found=found, groups=list_settings_as_text(wrong)))
+            raise PlanError(
+                row.fill(value=value, found=joined, groups=list_settings_as_text(wrong))
+            )
 
 
 def list_environment_strategies(environment: Mapping[str, str]) -> tuple[str, ...]:

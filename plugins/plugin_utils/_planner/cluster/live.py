@@ -379,17 +379,17 @@ def list_configurations_named_after(live: Live, after: Mapping[str, Object]) -> 
         name: owners.get_metadata_part(node, "labels").get(objects.CONFIG_LABEL, "")
         for name, node in after.items()
     }
-    found = set()
+    named = set()
     for name, node in live.nodes.items():
         alone = name in done and (
             done[name] or not owners.list_other_owners(node, "labels", objects.CONFIG_LABEL)
         )
-        found.add(
+        named.add(
             done[name]
             if alone
             else owners.get_metadata_part(node, "labels").get(objects.CONFIG_LABEL, "")
         )
-    return found
+    return named
 
 
 def plan_config_map(

@@ -214,11 +214,11 @@ def find_kubelet_decision(result: Mapping[str, Any]) -> tuple[Mapping[str, Any] 
         d for d in (result["decision"].get("decisions") or ()) if d.get("device_list_strategy")
     ]
     used = {str(i.get("key")) for i in result.get("instances") or () if i.get("used_by_kubelet")}
-    found = [d for d in decisions if d.get("instance") in used] if used else decisions
-    if len(found) == 1:
-        return found[0], ""
-    if found:
-        engines = ", ".join(escape.escape_line(str(d.get("engine"))) for d in found)
+    candidates = [d for d in decisions if d.get("instance") in used] if used else decisions
+    if len(candidates) == 1:
+        return candidates[0], ""
+    if candidates:
+        engines = ", ".join(escape.escape_line(str(d.get("engine"))) for d in candidates)
         return None, messages.SEVERAL_ENGINES.fill(engines=engines)
     refused = [str(r[1]) for r in result["decision"].get("refused") or () if len(r) == 2]
     return None, escape.escape_line(refused[0]) if refused else messages.NO_ENGINE.fill()
@@ -401,9 +401,9 @@ def get_cluster_name(result: Mapping[str, Any], wanted: OfInventory) -> str:
 
 def require_own_names(hosts: Iterable[Host]) -> None:
     """Raise PlanError if two hosts are one node of a cluster."""
-    found: dict[tuple[str, str], str] = {}
+    owners: dict[tuple[str, str], str] = {}
     for one_ in hosts:
-        other = found.setdefault((one_.cluster, one_.node), one_.host)
+        other = owners.setdefault((one_.cluster, one_.node), one_.host)
         if other != one_.host:
             given = {"one": other, "other": one_.host, "node": one_.node, "cluster": one_.cluster}
             raise PlanError(messages.SAME_NODE.fill(**given))
@@ -415,9 +415,9 @@ def require_own_directories(hosts: Iterable[Host]) -> None:
     Each cluster has a directory by its name. On many controllers (macOS, a Windows share) capital
     letters make no difference in the names of directories.
     """
-    found: dict[str, Host] = {}
+    owners: dict[str, Host] = {}
     for one_ in hosts:
-        other = found.setdefault(one_.cluster.casefold(), one_)
+        other = owners.setdefault(one_.cluster.casefold(), one_)
         if other.cluster != one_.cluster:
             first = {"first": other.cluster, "host": other.host}
             second = {"second": one_.cluster, "other": one_.host}

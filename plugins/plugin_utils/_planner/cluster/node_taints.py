@@ -179,12 +179,12 @@ def read_noted_taints(thing: Object) -> list[dict[str, str]]:
     cannot be read.
     """
     try:
-        found = json_bounds.load_bounded_json(
+        noted = json_bounds.load_bounded_json(
             owners.get_metadata_part(thing, "annotations").get(objects.TAINTS, "")
         )
     except ValueError:
         return []
-    return [t for t in found if isinstance(t, dict)] if isinstance(found, list) else []
+    return [t for t in noted if isinstance(t, dict)] if isinstance(noted, list) else []
 
 
 def is_same_taint(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

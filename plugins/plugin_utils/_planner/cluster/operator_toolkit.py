@@ -101,10 +101,10 @@ def get_toolkit_settings(result: Mapping[str, Any]) -> ToolkitSettings | None:
     """
     engines = [name for name, one in traits.TRAITS.items() if one.kubernetes]
     able = [i for i in result.get("instances") or () if i.get("engine") in engines and i.get("cri")]
-    found = [i for i in able if i.get("used_by_kubelet")] or able
-    if len(found) != 1:
+    candidates = [i for i in able if i.get("used_by_kubelet")] or able
+    if len(candidates) != 1:
         return None
-    instance = found[0]
+    instance = candidates[0]
     variables = traits.get_traits(instance["engine"]).operator
     manager = known.get_manager(str(instance.get("manager") or ""))
     environment = (
@@ -187,12 +187,12 @@ def build_toolkit_environment_values(
         given_env = chart_messages.OWN_ENVIRONMENT_COUNTS.fill(path=OWN_ENVIRONMENT)
         return {"enabled": True}, (*why, given_env)
     require_alike(known_of)
-    found = {
+    environment = {
         **dict(pair for one in known_of.values() for pair in one.environment),
         **keep_default_handler(known_of.values(), cdi=cdi),
     }
-    why += explain_environment(known_of, found)
-    env = [{"name": name, "value": value} for name, value in sorted(found.items())]
+    why += explain_environment(known_of, environment)
+    env = [{"name": name, "value": value} for name, value in sorted(environment.items())]
     return {"enabled": True, **({"env": env} if env else {})}, tuple(why)
 
 

@@ -87,8 +87,8 @@ def has_keeper(thing: Mapping[str, Any]) -> bool:
 
 def list_managed_keys(fields: Mapping[str, Any], part: str) -> set[str]:
     """Return the labels or annotations among the fields of one manager."""
-    found = (fields.get("f:metadata") or {}).get(f"f:{part}") or {}
-    return {key.removeprefix("f:") for key in found if key.startswith("f:")}
+    keys = (fields.get("f:metadata") or {}).get(f"f:{part}") or {}
+    return {key.removeprefix("f:") for key in keys if key.startswith("f:")}
 
 
 def own_keys(thing: Mapping[str, Any], part: str) -> set[str]:
@@ -115,8 +115,8 @@ def name_object_owner(thing: Mapping[str, Any]) -> str:
     marked = {**get_metadata_part(thing, "labels"), **get_metadata_part(thing, "annotations")}
     if marked.get(MANAGED_BY) in KEEPERS:
         return marked[MANAGED_BY]
-    found = next((who for mark, who in MARKS.items() if mark in marked), "")
-    return found or next(
+    owner = next((who for mark, who in MARKS.items() if mark in marked), "")
+    return owner or next(
         (name_manager(manager) for manager, _applied, _fields in list_managed_fields(thing)),
         "another person or program",
     )

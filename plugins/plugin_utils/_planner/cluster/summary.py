@@ -25,15 +25,15 @@ SHOWN = 10
 
 def list_cluster_lines(rendered: RenderedCluster) -> list[str]:
     """Return the lines about a cluster: its groups, and the hosts that are in none."""
-    found = [
+    lines = [
         f"cluster {rendered.name}: {outcomes.format_host_count(len(rendered.members))} in {names.count_noun(len(rendered.groups), 'group')}"
     ]
     for group in rendered.groups:
         strategy = ",".join(group.setting.strategies)
-        found.append(
+        lines.append(
             f"  {group.name}: {group.hosts}: {strategy}{describe_group_sharing(group)}; {group.members[0].why}"
         )
-    return found + list_left_out_lines(rendered.out)
+    return lines + list_left_out_lines(rendered.out)
 
 
 def describe_group_sharing(group: Group) -> str:

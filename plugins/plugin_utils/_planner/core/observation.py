@@ -224,10 +224,10 @@ class Observation:
     @functools.cached_property
     def _ids_of_kind(self) -> Mapping[str, list[str]]:
         """The IDs of the answers, by the kind of question that an ID begins with."""
-        found: dict[str, list[str]] = {}
+        ids: dict[str, list[str]] = {}
         for qid in self.answers:
-            found.setdefault(qid.partition(":")[0], []).append(qid)
-        return found
+            ids.setdefault(qid.partition(":")[0], []).append(qid)
+        return ids
 
     def _list_kind(self, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
         """List the answers of a kind with their IDs. No other answer is read: some make theirs then."""
@@ -249,11 +249,11 @@ class Observation:
         A list of `paths` does not count: it shows where each path leads, but not whether that
         exists or what is in it.
         """
-        found: dict[str, Mapping[str, Any]] = {}
+        listed: dict[str, Mapping[str, Any]] = {}
         for _qid, a in self._list_kind("glob"):
             for f in a.get("files") or ():
-                found.setdefault(f.get("path"), f)
-        return found
+                listed.setdefault(f.get("path"), f)
+        return listed
 
     @functools.cached_property
     def _made(self) -> dict[Any, Any]:
@@ -457,10 +457,10 @@ class Observation:
     @functools.cached_property
     def _every_process(self) -> tuple[Mapping[str, Any], ...]:
         self._require("processes")
-        found: dict[int, Mapping[str, Any]] = {}
+        processes: dict[int, Mapping[str, Any]] = {}
         for _qid, a in self._list_kind("processes"):
-            found.update({int(p["pid"]): p for p in a.get("processes") or ()})
-        return tuple(found[pid] for pid in sorted(found))
+            processes.update({int(p["pid"]): p for p in a.get("processes") or ()})
+        return tuple(processes[pid] for pid in sorted(processes))
 
     def get_package(self, name: str) -> str | None:
         """Return the installed version of a package; None if it is not installed or was not asked

@@ -57,14 +57,14 @@ class Approval:
         """Return the answer of a host that refuses a plan that was not approved. Return {} if the
         plan was approved.
         """
-        found = change.build_shared_change(
+        shared = change.build_shared_change(
             {"planned": escape.escape_every_string(planned, escape.escape_line)}, host
         )
-        digest = change.digest_of(found)
+        digest = change.digest_of(shared)
         if not self.binds or digest in (self.digest, change.UNCHANGED):
             return {}
         approved = "nothing" if self.digest == NONE else self.digest[: change.SHOWN]
-        few = names.show_few_texts(change.list_change_subjects(found), 3, "; ")
+        few = names.show_few_texts(change.list_change_subjects(shared), 3, "; ")
         shown = digest[: change.SHOWN]
         return build_refused_answer(
             messages.NOT_APPROVED.fill(approved=approved, digest=shown, changes=few)

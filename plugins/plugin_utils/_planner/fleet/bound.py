@@ -98,8 +98,8 @@ def list_bound_effects(
         one = by_place.get(
             (d.what, canonical.canonicalise_path(d.path, known), known.replace_in_text(d.key))
         )
-        found = dc.asdict(one) if one else known.replace_in_value(dc.asdict(d))
-        differences.append(readable.replace_in_value({field: found[field] for field in SHOWN}))
+        effect = dc.asdict(one) if one else known.replace_in_value(dc.asdict(d))
+        differences.append(readable.replace_in_value({field: effect[field] for field in SHOWN}))
     restarts = sorted(
         readable.replace_in_text(known.replace_in_text(unit))
         for unit in whole.list_interrupted_units(restart)

@@ -178,24 +178,24 @@ def collect_identities(policy: Policy, obs: Observation) -> Identities:
         majors = gpus.map_device_majors(policy, obs)
     except (PlanError, NeedMore):
         return NONE
-    found: dict[str, str] = {}
+    identities: dict[str, str] = {}
     for at, bus in enumerate(
         sorted(filter(gpus.BUS_ID.fullmatch, known), key=gpus.get_bus_position)
     ):
-        found[bus] = f"fffe:{at:02x}:00.0".rjust(len(bus), "f")
+        identities[bus] = f"fffe:{at:02x}:00.0".rjust(len(bus), "f")
         whole, *parts = known[bus]
-        found.update(
+        identities.update(
             {whole: f"GPU-00000000-0000-0000-0000-{at:012x}"} if UUID.fullmatch(whole) else {}
         )
         migs = (uuid for uuid in parts if UUID.fullmatch(uuid))
-        found.update(
+        identities.update(
             {uuid: f"MIG-00000000-0000-0000-{at:04x}-{n:012x}" for n, uuid in enumerate(migs)}
         )
     dynamic = sorted(
         name for name, major in majors.items() if OF_DRIVER.fullmatch(name) and major in DYNAMIC
     )
     numbers = {majors[name]: FIRST_MAJOR + at for at, name in enumerate(dynamic)}
-    return Identities(found, numbers)
+    return Identities(identities, numbers)
 
 
 def map_gpu_identities(policy: Policy, obs: Observation) -> dict[str, list[str]]:
@@ -344,20 +344,20 @@ def drop_lists(answer: Mapping[str, Any]) -> dict[str, Any]:
 def replace_majors(value: Any, known: Identities) -> Any:
     """Replace the majors of device nodes, wherever an answer or a CDI spec in it has them."""
     if isinstance(value, Mapping):
-        found = {
+        replaced = {
             key: of if key == LISTED else replace_majors(of, known) for key, of in value.items()
         }
-        if isinstance(found.get("rdev"), list) and found["rdev"]:
-            found["rdev"] = [
-                known.majors.get(found["rdev"][0], found["rdev"][0]),
-                *found["rdev"][1:],
+        if isinstance(replaced.get("rdev"), list) and replaced["rdev"]:
+            replaced["rdev"] = [
+                known.majors.get(replaced["rdev"][0], replaced["rdev"][0]),
+                *replaced["rdev"][1:],
             ]
-        if isinstance(found.get("content"), str) and SPEC_MARK in found["content"]:
+        if isinstance(replaced.get("content"), str) and SPEC_MARK in replaced["content"]:
             spec = MAJOR.sub(
-                lambda at: f"{at[1]}{known.majors.get(int(at[2]), int(at[2]))}", found["content"]
+                lambda at: f"{at[1]}{known.majors.get(int(at[2]), int(at[2]))}", replaced["content"]
             )
-            found["content"] = DEVICES.sub(lambda at: f"{at[1]}{sort_spec_devices(at[2])}", spec)
-        return found
+            replaced["content"] = DEVICES.sub(lambda at: f"{at[1]}{sort_spec_devices(at[2])}", spec)
+        return replaced
     return [replace_majors(of, known) for of in value] if isinstance(value, list) else value
 
 

@@ -53,13 +53,13 @@ def build_shared_change(result: Result, host: str) -> dict[str, Any]:
     `list_shared_restarts` (units).
     """
     planned: Mapping[str, Any] = result.get("planned") or {}
-    found: Mapping[str, Any] = (
+    shared: Mapping[str, Any] = (
         planned
         if planned
         else {"differences": result.get("differences"), "restarts": list_shared_restarts(result)}
     )
     differences = [
-        share_difference(difference, host) for difference in found.get("differences") or ()
+        share_difference(difference, host) for difference in shared.get("differences") or ()
     ]
     differences.sort(key=lambda d: json.dumps(d, sort_keys=True))
     items = sorted(
@@ -69,7 +69,7 @@ def build_shared_change(result: Result, host: str) -> dict[str, Any]:
     return {
         "bound": items,
         "differences": differences,
-        "restarts": sorted({str(u) for u in found.get("restarts") or ()}),
+        "restarts": sorted({str(u) for u in shared.get("restarts") or ()}),
     }
 
 

@@ -100,11 +100,11 @@ def parse_slurm_node(text: str) -> SlurmNode:
 
 
 def _find_only(field: str, pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    found = list(pattern.finditer(text))
-    if len(found) > 1:
+    matches = list(pattern.finditer(text))
+    if len(matches) > 1:
         row = drain_messages.SLURM_SEVERAL_NODES
-        raise PlanError(row.fill(number=len(found), field=field))
-    return found[0] if found else None
+        raise PlanError(row.fill(number=len(matches), field=field))
+    return matches[0] if matches else None
 
 
 def build_slurm_mark(rollout: str) -> str:

@@ -67,11 +67,11 @@ def describe_configured_engines(result: Mapping[str, Any]) -> str:
     """Return the engines that are configured, as `containerd 1.7 (package)`, with commas between
     them.
     """
-    found = set()
+    engines = set()
     for instance in list_chosen_instances(result):
         release = ".".join(str(instance.get("version") or "").split(".")[:2])
-        found.add(f"{instance.get('engine')} {release} ({instance.get('manager')})")
-    return ", ".join(sorted(found))
+        engines.add(f"{instance.get('engine')} {release} ({instance.get('manager')})")
+    return ", ".join(sorted(engines))
 
 
 def list_chosen_instances(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -153,17 +153,17 @@ def map_class_labels(
 
     Raise PlanError for a key path that no host has, since it is misspelt.
     """
-    found = {
+    labels = {
         host: {path: get_value_at_path(path, view_, variables.get(host) or {}) for path in paths}
         for host, view_ in seen.items()
     }
     for path in paths:
-        if found and all(values[path] is None for values in found.values()):
+        if labels and all(values[path] is None for values in labels.values()):
             row, known = messages.UNKNOWN_KEY_PATH, ", ".join(list_class_paths())
             raise PlanError(row.fill(setting=setting, path=path, known=known))
     return {
         host: Label(tuple(values[path] or NONE for path in paths)).text
-        for host, values in found.items()
+        for host, values in labels.items()
     }
 
 

@@ -60,9 +60,9 @@ def explain_ill_health(second: Second) -> str:
         build_running_judge(second.running),
         build_gpu_judge(second.gpus),
     ):
-        found = judge(second.look)
-        if found:
-            return found
+        judged = judge(second.look)
+        if judged:
+            return judged
     return explain_sick_gpus(second) or explain_refused_check(second.command)
 
 
@@ -97,12 +97,12 @@ def build_running_judge(before: tuple[str, ...]) -> Any:
     """
 
     def judge(look: Mapping[str, Any]) -> str:
-        seen = {str(i.get("key")): i for i in look.get("instances") or ()}
+        instances = {str(i.get("key")): i for i in look.get("instances") or ()}
         stopped = sorted(
             {
-                name_engine_instance(key, seen.get(key) or {})
+                name_engine_instance(key, instances.get(key) or {})
                 for key in before
-                if not (seen.get(key) or {}).get("running")
+                if not (instances.get(key) or {}).get("running")
             }
         )
         # A directory tree has no boot id, and nothing runs there.

@@ -154,10 +154,10 @@ def build_images_document(results: outcomes.Results) -> dict[str, Any]:
         host: {key: result.get(key) for key in ("fits", "problem", "choices", "facts")}
         for host, result in results.items()
     }
-    found = {host: answers[host] for host in sorted(answers, key=names.build_natural_key)}
+    ordered = {host: answers[host] for host in sorted(answers, key=names.build_natural_key)}
     return {
         "schema": SCHEMA,
-        "hosts": found,
+        "hosts": ordered,
         "matrix": build_image_matrix(results),
         "cover": list_covering_images(results),
         "totals": count_image_totals(results),
@@ -236,21 +236,21 @@ def render_image_labels(results: outcomes.Results, nodes: Mapping[str, str]) -> 
     nodes: host -> its name in the cluster, for each host that has one. Applied, a document with a
     name that no node has would make a node.
     """
-    found: dict[str, dict[str, str]] = {
+    labels: dict[str, dict[str, str]] = {
         host: {} for host, result in results.items() if result.get("choices") and host in nodes
     }
-    require_own_nodes({host: nodes[host] for host in sorted(found, key=names.build_natural_key)})
+    require_own_nodes({host: nodes[host] for host in sorted(labels, key=names.build_natural_key)})
     for name, states_ in build_image_matrix(results).items():
         for host, state in states_.items():
-            if state != NOT and host in found:
-                found[host][f"{LABEL}/{name}"] = state
+            if state != NOT and host in labels:
+                labels[host][f"{LABEL}/{name}"] = state
     documents = [
         {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": nodes[host], "labels": found[host]},
+            "metadata": {"name": nodes[host], "labels": labels[host]},
         }
-        for host in sorted(found, key=names.build_natural_key)
+        for host in sorted(labels, key=names.build_natural_key)
     ]
     compare = "Applied, an object of a name that no node has would make that node; with kubectl diff --server-side it would be all new"
     away = "It also takes away labels that an earlier file has set"
@@ -264,9 +264,9 @@ def require_own_nodes(nodes: Mapping[str, str]) -> None:
 
     Two documents of one node would take each other's labels away.
     """
-    found: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for host, node in nodes.items():
-        other = found.setdefault(node, host)
+        other = owners.setdefault(node, host)
         if other != host:
             raise PlanError(messages.NODE_OF_TWO.fill(first=other, second=host, node=node))
 

@@ -27,8 +27,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.wav
 def explain_left_out(result: Mapping[str, Any]) -> str:
     """Explain why a host cannot be part of a rollout, by the look at it. Return '' if it can."""
     working = (result.get("work") or {}).get("at_work")
-    found = explain_broken_host(result, before=True)
-    return found or (messages.AT_WORK.fill(transaction=working) if working else "")
+    broken = explain_broken_host(result, before=True)
+    return broken or (messages.AT_WORK.fill(transaction=working) if working else "")
 
 
 def explain_broken_host(result: Mapping[str, Any], *, before: bool = False) -> str:
@@ -67,7 +67,7 @@ def explain_too_many_left_out(left_out: Collection[str], total: int, most: Amoun
     if len(left_out) <= allowed:
         return ""
     hosts = names.show_some_runs(left_out)
-    found = messages.TOO_MANY_LEFT_OUT.fill(
+    message = messages.TOO_MANY_LEFT_OUT.fill(
         number=len(left_out), total=total, allowed=allowed, most=most.text, hosts=hosts
     )
-    return end_with_code(found)
+    return end_with_code(message)

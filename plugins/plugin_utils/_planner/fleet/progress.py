@@ -89,7 +89,7 @@ def update_progress(progress: Progress, batch: Ended, total: int, most: Amount) 
     for host, word in batch.words.items() if batch.canaries else ():
         if word in UNTRIED:
             untried.setdefault(batch.classes[host], UNTRIED[word].fill(host=host))
-    found = dc.replace(
+    updated = dc.replace(
         progress,
         done=progress.done + len(batch.words),
         bad={**progress.bad, **bad},
@@ -97,13 +97,13 @@ def update_progress(progress: Progress, batch: Ended, total: int, most: Amount) 
         stopped=stopped,
         untried=untried,
     )
-    decision = gate.judge_failed_hosts(len(found.bad), total, most)
-    if found.ended or decision.ok:
-        return found
+    decision = gate.judge_failed_hosts(len(updated.bad), total, most)
+    if updated.ended or decision.ok:
+        return updated
     over = messages.ROLLOUT_OVER_LIMIT.fill(
-        comparison=decision.sentence, limit=most.text, hosts=names.show_some_runs(found.bad)
+        comparison=decision.sentence, limit=most.text, hosts=names.show_some_runs(updated.bad)
     )
-    return end_progress(found, over)
+    return end_progress(updated, over)
 
 
 def end_progress(progress: Progress, why: str, *, paused: bool = False) -> Progress:

@@ -160,16 +160,18 @@ def judge_rollout_hosts(fleet: Fleet, settings: RolloutSettings) -> dict[str, Ro
         host: left_out.explain_left_out(result) or explain_left_out_elsewhere(fleet, host, result)
         for host, result in fleet.results.items()
     }
-    seen = {
+    views = {
         host: hardware.build_class_view(result)
         for host, result in fleet.results.items()
         if not why[host]
     }
     classes = hardware.map_class_labels(
-        "gpufleet_rollout_class", settings.hardware_class, seen, fleet.variables
+        "gpufleet_rollout_class", settings.hardware_class, views, fleet.variables
     )
     domains = (
-        hardware.map_class_labels("gpufleet_rollout_domain", settings.domain, seen, fleet.variables)
+        hardware.map_class_labels(
+            "gpufleet_rollout_domain", settings.domain, views, fleet.variables
+        )
         if settings.domain
         else {}
     )
@@ -292,11 +294,11 @@ def map_hosts_to_clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:
         for host, result in fleet.results.items()
     }
     by_authority = {authority for name, authority in known.values() if not name}
-    found: dict[str, tuple[str, ...]] = {}
+    clusters: dict[str, tuple[str, ...]] = {}
     for host, (name, authority) in known.items():
         both = authority and authority in by_authority
-        found[host] = ((name, authority) if both else (name,)) if name else (authority,)
-    return found
+        clusters[host] = ((name, authority) if both else (name,)) if name else (authority,)
+    return clusters
 
 
 def get_host_cluster(variables: Mapping[str, Any], result: Mapping[str, Any]) -> tuple[str, str]:
@@ -328,12 +330,12 @@ def map_server_groups(hosts: Mapping[str, RolloutHost], fleet: Fleet) -> dict[st
         for name, host in hosts.items()
         if host.state == DO
     }
-    found = [name for name, of_one in restarts.items() if units & set(of_one)]
+    groups = [name for name, of_one in restarts.items() if units & set(of_one)]
     every = {
         name: dict.fromkeys(
             (*cluster[name], *(of for one in cluster[name] for of in like.get(one, ())))
         )
-        for name in found
+        for name in groups
     }
     return {
         name: [f"{room.SERVERS} of cluster {of}".strip() for of in of_one]

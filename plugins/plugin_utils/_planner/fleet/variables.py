@@ -240,7 +240,7 @@ def _describe_unknown_name(name: str, hosts: str, known: Iterable[str]) -> Messa
 
 def _list_ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]) -> list[Message]:
     """List the settings of the run that hosts or groups set and that the run does not use."""
-    found = []
+    ignored = []
     for name, example in RUN.items():
         places = [
             host
@@ -249,8 +249,8 @@ def _list_ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]
         ]
         if places:
             row = messages.RUN_SETTING_IN_INVENTORY
-            found.append(row.fill(name=name, hosts=names.show_some_runs(places), example=example))
-    return found
+            ignored.append(row.fill(name=name, hosts=names.show_some_runs(places), example=example))
+    return ignored
 
 
 def _list_wave_problems(serial: Any) -> list[Message]:

@@ -51,9 +51,9 @@ def parse_amount(setting: str, value: Any, example: str = "2, or 10%") -> Amount
 
     setting: the variable. example: a value for the message.
     """
-    found = None if isinstance(value, bool) else AMOUNT.fullmatch(str(value))
-    number, percent = (float(found.group(1)), bool(found.group(2))) if found else (-1.0, False)
-    wrong = None if found else messages.NO_AMOUNT
+    amount = None if isinstance(value, bool) else AMOUNT.fullmatch(str(value))
+    number, percent = (float(amount.group(1)), bool(amount.group(2))) if amount else (-1.0, False)
+    wrong = None if amount else messages.NO_AMOUNT
     if percent and number > 100:
         wrong = messages.OVER_100_PERCENT
     elif not percent and number != int(number):

@@ -105,10 +105,10 @@ def list_errors_since(
         return [], after.get("why") or gpu_health_messages.LOG_NOT_READ.fill()
     if not before.get("known"):
         return [], before.get("why") or gpu_health_messages.LOG_NOT_READ_BEFORE.fill()
-    seen = int(before["last"]) if before.get("boot") == after.get("boot") else -1
-    gap = int(after["first"]) > seen + 1 or not after.get("complete")
+    last = int(before["last"]) if before.get("boot") == after.get("boot") else -1
+    gap = int(after["first"]) > last + 1 or not after.get("complete")
     why = gpu_health_messages.LOG_WRITTEN_OVER.fill() if gap else ""
-    return [e for e in after["errors"] if int(e["sequence"]) > seen], why
+    return [e for e in after["errors"] if int(e["sequence"]) > last], why
 
 
 def list_sick_errors(errors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -170,10 +170,10 @@ def find_record_lowerings(plan: Plan) -> Iterator[Lowering]:
 
 def _record(text: str) -> Mapping[str, Any]:
     try:
-        found = json_bounds.load_bounded_json(text or "{}")
+        record = json_bounds.load_bounded_json(text or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) and isinstance(found.get("engines"), list) else {}
+    return record if isinstance(record, dict) and isinstance(record.get("engines"), list) else {}
 
 
 def has_lost_decision(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
@@ -269,9 +269,11 @@ def require_causes(plan: Plan) -> None:
 
     Raise PlanError with CODE: the fault is this collection's.
     """
-    found = [low for one in (*plan.first, plan) for low in list_causeless_lowerings(one)]
-    if found:
-        raise PlanError(journal_messages.LOWERING_WITHOUT_CAUSE.fill(things=_list_as_text(found)))
+    causeless = [low for one in (*plan.first, plan) for low in list_causeless_lowerings(one)]
+    if causeless:
+        raise PlanError(
+            journal_messages.LOWERING_WITHOUT_CAUSE.fill(things=_list_as_text(causeless))
+        )
 
 
 def _list_as_text(found: Iterable[Lowering]) -> str:

@@ -179,6 +179,6 @@ def _plan_restore(earlier: EarlierRuns, one: Original) -> Plan:
     """Plan the change without a look at the content: the host has the bytes, and compares hashes."""
     answer = earlier.originals[one.path]
     file = ObservedFile(one.path, one.now is not None, "file", None, one.now)
-    seen = earlier.seen.value.get(one.path, file)
+    state = earlier.seen.value.get(one.path, file)
     # the executor reports what is wrong with its place
-    return owned_file.restore(file if seen.error else seen, answer, WHY)
+    return owned_file.restore(file if state.error else state, answer, WHY)

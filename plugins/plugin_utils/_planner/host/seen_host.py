@@ -202,8 +202,8 @@ def see(policy: Policy, obs: Observation) -> SeenHost:
         if policy.state != "absent":
             raise
         nothing = resource.record_of_options("none", "")
-        found = restore.find_every_engine(policy, engines, CONFIGURED).instances
-        here = tuple(i for i in found if i.binary)
+        instances = restore.find_every_engine(policy, engines, CONFIGURED).instances
+        here = tuple(i for i in instances if i.binary)
         unseen = Driver("none", "", (), "not inspected")
         return SeenHost(here, unseen, Kubelet(), nothing, engines=engines)
 

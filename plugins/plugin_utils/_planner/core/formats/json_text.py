@@ -265,15 +265,15 @@ def merge_json_keys(
 
 def apply_json_keys(data: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data of a document together with our keys."""
-    found = dict(data)
+    changed = dict(data)
     for key, value in wanted.items():
-        old = found.get(key)
-        found[key] = (
+        old = changed.get(key)
+        changed[key] = (
             apply_json_keys(old if isinstance(old, Mapping) else {}, value)
             if isinstance(value, Mapping)
             else value
         )
-    return found
+    return changed
 
 
 def apply_json_splices(text: str, splices: Sequence[Splice]) -> str:

@@ -73,12 +73,12 @@ def read_look_answers(given: Any, asked: Sequence[AskedQuery]) -> dict[str, Any]
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape="a table"), ("answers",))
     except BrokenShape as broken:
         raise broken.place_below("observe") from None
-    found = {}
+    named = {}
     for at, question in enumerate(asked):
         if str(at) not in answers:
             raise BrokenShape(messages.KEY_MISSING.fill(), (name_shape_row(question),))
-        found[str(question["id"])] = read_query_answer(question, answers[str(at)])
-    return {**whole, "answers": found}
+        named[str(question["id"])] = read_query_answer(question, answers[str(at)])
+    return {**whole, "answers": named}
 
 
 def read_program_result(name: str, request: AskedQuery, given: Any) -> dict[str, Any]:

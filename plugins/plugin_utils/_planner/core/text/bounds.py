@@ -76,23 +76,23 @@ class Room:
             return None
         if isinstance(value, Mapping):
             return self.take_table(value, depth)
-        found = []
+        taken = []
         for one in value:
             if self.none:
                 self.cut = True
                 break
-            found.append(self.take_value(one, depth + 1))
-        return found
+            taken.append(self.take_value(one, depth + 1))
+        return taken
 
     def take_table(self, table: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         """Take a table with its keys, or as much of it as there is room for."""
-        found: dict[str, Any] = {}
+        taken: dict[str, Any] = {}
         for key, one in table.items():
             if self.none:
                 self.cut = True
                 break
-            found[self.take_text(str(key))] = self.take_value(one, depth + 1)
-        return found
+            taken[self.take_text(str(key))] = self.take_value(one, depth + 1)
+        return taken
 
 
 def shorten_text(text: str, most: int) -> str:
@@ -113,15 +113,15 @@ def limit_result(result: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(value, Mapping | list | tuple)
     }
     order = [*(key for key in FIRST if key in result), *(key for key in result if key not in FIRST)]
-    found = {
+    limited = {
         **single,
         **{key: _limit_half(room, result[key]) for key in order if key not in single},
     }
     if not room.cut:
-        return found
-    said = found.get("advice")
+        return limited
+    said = limited.get("advice")
     return {
-        **found,
+        **limited,
         "advice": [*(said if isinstance(said, list) else ()), build_cut_note()],
     }
 
@@ -129,8 +129,8 @@ def limit_result(result: Mapping[str, Any]) -> dict[str, Any]:
 def _limit_half(room: Room, value: Any) -> Any:
     half = Room(room.characters // 2, room.values // 2)
     before = dc.replace(half)
-    found = half.take_value(value)
+    part = half.take_value(value)
     room.characters -= before.characters - half.characters
     room.values -= before.values - half.values
     room.cut = room.cut or half.cut
-    return found
+    return part

@@ -43,13 +43,13 @@ def wrap(text: str, width: int) -> list[str]:
     A word longer than a line is broken, so nothing is cut off.
     """
     width = max(width, NARROWEST)
-    found = [""]
+    lines = [""]
     for word in flatten_text(text).split(" "):
-        if found[-1] and len(found[-1]) + 1 + len(word) > width:
-            found.append("")
-        last = f"{found[-1]} {word}" if found[-1] else word
-        found[-1:] = split_word(last, width)
-    return found
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        last = f"{lines[-1]} {word}" if lines[-1] else word
+        lines[-1:] = split_word(last, width)
+    return lines
 
 
 def split_word(word: str, width: int) -> list[str]:
@@ -116,13 +116,13 @@ def narrow_columns(widths: Sequence[int], width: int) -> list[int]:
         low, high = (
             (low, middle) if sum(min(one, middle) for one in others) >= room else (middle + 1, high)
         )
-    found = [min(one, low) for one in others]
-    over = sum(found) - room if low > NARROWEST else 0
-    for at, one in enumerate(found):
+    narrowed = [min(one, low) for one in others]
+    over = sum(narrowed) - room if low > NARROWEST else 0
+    for at, one in enumerate(narrowed):
         if over > 0 and one == low:
-            found[at] -= 1
+            narrowed[at] -= 1
             over -= 1
-    return [first, *found]
+    return [first, *narrowed]
 
 
 def lay_out_row(row: Row, widths: Sequence[int]) -> list[str]:

@@ -55,10 +55,10 @@ def warn_of_slice(variables: Mapping[str, Any], numbers: Mapping[str, Any]) -> s
     template = get_sliced_template(variables)
     if template:
         return messages.LOOKS_LIKE_SLICE.fill(template=template, hosts=len(numbers))
-    found = get_slice_step(numbers) if "awx_job_id" in variables else 1
-    if found <= 1:
+    step = get_slice_step(numbers) if "awx_job_id" in variables else 1
+    if step <= 1:
         return ""
-    return messages.HAS_EACH_NTH_HOST.fill(ordinal=write_ordinal(found), hosts=len(numbers))
+    return messages.HAS_EACH_NTH_HOST.fill(ordinal=write_ordinal(step), hosts=len(numbers))
 
 
 def write_ordinal(number: int) -> str:

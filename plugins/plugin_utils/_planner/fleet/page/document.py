@@ -62,15 +62,15 @@ def build_report(
 
 def add_reasons(result: outcomes.Result, host: str) -> dict[str, Any]:
     """Return a change as the plan of a rollout has it, with the reason for each difference."""
-    found = change.build_shared_change(result, host)
-    for difference in found["differences"]:
+    shared = change.build_shared_change(result, host)
+    for difference in shared["differences"]:
         difference["why"] = ""
-    order = {get_report_place(d): d for d in found["differences"]}
+    order = {get_report_place(d): d for d in shared["differences"]}
     for original in (result.get("planned") or result).get("differences") or ():
         own = get_report_place(change.share_difference(original, host))
         if own in order:
             order[own]["why"] = str(change.drop_host_values(str(original.get("why") or ""), host))
-    return found
+    return shared
 
 
 def get_report_place(difference: Mapping[str, Any]) -> str:

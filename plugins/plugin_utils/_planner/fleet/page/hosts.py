@@ -64,13 +64,13 @@ def list_stale_specs(result: outcomes.Result) -> list[dict[str, str]]:
     """List the CDI specs that were out of date at the look, without those that the run has written
     again.
     """
-    seen = [v for v in result.get("freshness") or () if v.get("state") == "stale"]
+    stale = [v for v in result.get("freshness") or () if v.get("state") == "stale"]
     corrected = (
         {str(d.get("path")) for d in result.get("differences") or ()}
         if is_corrected(result)
         else set()
     )
-    left = [v for v in seen if str(v.get("path")) not in corrected]
+    left = [v for v in stale if str(v.get("path")) not in corrected]
     return [
         {
             "path": str(v.get("path")),
@@ -93,14 +93,14 @@ def list_report_pending(result: outcomes.Result, check: bool) -> list[dict[str, 
     """List the units whose restart is left to a person, by earlier runs and by this one."""
     done = set() if check else set(result.get("restarted") or ())
     left = [p for p in result.get("pending") or () if p.get("unit") not in done]
-    found = {
+    units = {
         str(p.get("unit")): {key: str(p.get(key) or "") for key in LISTS["pending"]} for p in left
     }
     for unit in [] if check or not result.get("changed") else list_restarts_of_run(result):
-        found.setdefault(
+        units.setdefault(
             unit, {"unit": unit, "since": "", "reason": "this run left the restart to you"}
         )
-    return list(found.values())
+    return list(units.values())
 
 
 def list_restarts_of_run(result: outcomes.Result) -> list[str]:

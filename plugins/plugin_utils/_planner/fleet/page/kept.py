@@ -40,10 +40,12 @@ def list_report_hosts(source: str, report: Mapping[str, Any]) -> dict[str, hosts
 
 def list_hosts_in_several(kept: Mapping[str, Any]) -> list[str]:
     """List the hosts that are in more than one report. A report knows a host by its name alone."""
-    found = Counter(
+    counts = Counter(
         name for source, report in kept.items() for name in list_report_hosts(source, report)
     )
-    return sorted((name for name, times in found.items() if times > 1), key=names.build_natural_key)
+    return sorted(
+        (name for name, times in counts.items() if times > 1), key=names.build_natural_key
+    )
 
 
 def warn_of_hosts_in_several(kept: Mapping[str, Any]) -> list[str]:

@@ -38,11 +38,13 @@ ORDER = (
 
 def list_refresh_lines(results: outcomes.Results, view: fleet_hosts.FleetView) -> list[str]:
     """Return the table of CDI specs, a row for each host, and the totals."""
-    found = {host: describe_host_specs(result, view.check) for host, result in results.items()}
-    order = sorted(found, key=lambda h: (ORDER.index(found[h][0]), names.build_natural_key(h)))
-    rows = [(host, found[host]) for host in order]
+    described = {host: describe_host_specs(result, view.check) for host, result in results.items()}
+    order = sorted(
+        described, key=lambda h: (ORDER.index(described[h][0]), names.build_natural_key(h))
+    )
+    rows = [(host, described[host]) for host in order]
     shown = fleet_hosts.fold_equal_rows(rows)
-    counts = {word: sum(row[0] == word for row in found.values()) for word in ORDER}
+    counts = {word: sum(row[0] == word for row in described.values()) for word in ORDER}
     counted = (
         ", ".join(f"{number} {SUMMED.get(word, word)}" for word, number in counts.items() if number)
         or "nothing to report"
@@ -56,14 +58,14 @@ def list_refresh_lines(results: outcomes.Results, view: fleet_hosts.FleetView) -
 
 def count_refreshed_specs(results: outcomes.Results, check: bool = False) -> dict[str, Any]:
     """Count the hosts by what became of their CDI specs."""
-    found = {host: describe_host_specs(result, check)[0] for host, result in results.items()}
+    states = {host: describe_host_specs(result, check)[0] for host, result in results.items()}
     counts = {
-        word.replace(" ", "_"): sum(word == other for other in found.values()) for word in ORDER
+        word.replace(" ", "_"): sum(word == other for other in states.values()) for word in ORDER
     }
     return {
         "hosts": len(results),
         **counts,
-        "needs_person": sorted(h for h, word in found.items() if word in ORDER[:5]),
+        "needs_person": sorted(h for h, word in states.items() if word in ORDER[:5]),
     }
 
 

@@ -25,9 +25,9 @@ STATES = {"committed": "in force", "probation": "watched"}
 def list_journal_lines(results: outcomes.Results, view: fleet_hosts.FleetView) -> list[str]:
     """Return the table of transactions, and the restarts that are left to people."""
     order = sorted(results, key=names.build_natural_key)
-    found = [row for host in order for row in list_host_transactions(host, results[host])]
+    rows = [row for host in order for row in list_host_transactions(host, results[host])]
     below = [text for host in order for text in build_pending_row(host, results[host], view.width)]
-    return [*layout.lay_out_table(HEAD, found, view.width), *below]
+    return [*layout.lay_out_table(HEAD, rows, view.width), *below]
 
 
 def count_transactions(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:

@@ -192,27 +192,27 @@ def choose_cdi_owner(
     read_by_all: the directories that each engine of the host looks into. None if the engines have
     not been asked.
     """
-    found = facts.state.value
-    against = explain_refresh_objection(policy, found, cap, read_by_all)
+    state = facts.state.value
+    against = explain_refresh_objection(policy, state, cap, read_by_all)
     if policy.cdi_owner == "collection":
         return "collection", Reason("cdi_owner", "collection", messages.OWNER_FORCED.fill())
     if policy.cdi_owner == "toolkit":
         coming = (
-            not found.present
+            not state.present
             and policy.packages == "present"
             and not policy.single
             and policy.root == "/"
         )
         if against and not coming:
             cannot = messages.TOOLKIT_CANNOT_OWN.fill(reason=against)
-            raise PlanError(cannot, where=found.output)
+            raise PlanError(cannot, where=state.output)
         forced = messages.OWNER_FORCED.fill()
-        return "toolkit", Reason("cdi_owner", "toolkit", forced, found.output)
+        return "toolkit", Reason("cdi_owner", "toolkit", forced, state.output)
     if against:
         return "collection", Reason("cdi_owner", "collection", against)
     row = messages.REFRESH_SERVES
-    why = row.fill(title=found.title, path=found.output, version=found.version)
-    return "toolkit", Reason("cdi_owner", "toolkit", why, found.output)
+    why = row.fill(title=state.title, path=state.output, version=state.version)
+    return "toolkit", Reason("cdi_owner", "toolkit", why, state.output)
 
 
 def explain_refresh_objection(

@@ -323,12 +323,12 @@ def leave_alone(
     """Return the instances, with a refusal for each that a toolkit configures that works or is not
     proven to be gone.
     """
-    found = judge_operator_state(policy, facts, instances)
-    if not found.counts_as_live:
+    state = judge_operator_state(policy, facts, instances)
+    if not state.counts_as_live:
         return instances
     return tuple(
-        dc.replace(i, refusal=refuse_operator_instance(facts, i, found))
-        if _is_concerned(policy, i, found, instances)
+        dc.replace(i, refusal=refuse_operator_instance(facts, i, state))
+        if _is_concerned(policy, i, state, instances)
         else i
         for i in instances
     )
@@ -342,17 +342,17 @@ def report_operator(
     installed: it works, and engines have its handlers. cleaned: it is gone, and no engine has its
     handlers.
     """
-    found = judge_operator_state(policy, facts, instances)
+    state = judge_operator_state(policy, facts, instances)
     handlers = {
         name: program for i in instances for name, program in list_operator_handlers(i).items()
     }
     installed, cleaned = (
-        found.fate == "live" and bool(handlers),
-        found.fate in ("absent", "dead") and not handlers,
+        state.fate == "live" and bool(handlers),
+        state.fate in ("absent", "dead") and not handlers,
     )
     return {
-        "fate": found.fate,
-        "why": found.why,
+        "fate": state.fate,
+        "why": state.why,
         "handlers": handlers,
         "installed": installed,
         "cleaned": cleaned,

@@ -50,12 +50,12 @@ def get_hook_file_program(data: Any) -> str:
     if not isinstance(data, Mapping):
         return ""
     hook = data.get("hook")
-    found = hook.get("path") if isinstance(hook, Mapping) else hook
-    if not isinstance(found, str) or posixpath.basename(found) not in PROGRAMS:
+    program = hook.get("path") if isinstance(hook, Mapping) else hook
+    if not isinstance(program, str) or posixpath.basename(program) not in PROGRAMS:
         return ""
     return (
-        found
-        if (_is_newer_form(data, found) if isinstance(hook, Mapping) else _is_older_form(data))
+        program
+        if (_is_newer_form(data, program) if isinstance(hook, Mapping) else _is_older_form(data))
         else ""
     )
 

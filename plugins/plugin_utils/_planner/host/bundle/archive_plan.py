@@ -213,10 +213,10 @@ def narrow_install_plan(policy: Policy, facts: ArchiveFacts, plan: Plan) -> Plan
 
 def _drop_undo(command: transaction.PackageCommand) -> transaction.PackageCommand:
     """Return a command without its undo, since the archive does not have the version from before."""
-    found = command.copy()
-    found.pop("undo", None)
-    found.pop("undo_within", None)
-    return found
+    kept = command.copy()
+    kept.pop("undo", None)
+    kept.pop("undo_within", None)
+    return kept
 
 
 def list_installed_versions(facts: ArchiveFacts) -> list[str]:

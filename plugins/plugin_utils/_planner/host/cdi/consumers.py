@@ -183,7 +183,7 @@ def find_runtime_consumer(
     """
     served = [i for i in instances if not i.cdi.able and not i.refusal]
     version = policy.toolkit_version or facts.packages.get_version(packages.BASE) or ""
-    found = versions.parse_engine_version(version)
-    if not served or found is None or found.release >= READS_ALL:
+    parsed = versions.parse_engine_version(version)
+    if not served or parsed is None or parsed.release >= READS_ALL:
         return ()
     return (Consumer("the NVIDIA runtime of toolkit", version, OLD_TOOLKIT, ()),)

@@ -56,12 +56,12 @@ def describe_file_before(file: ObservedFile, spec: Spec, mode: str) -> str | Non
 
     If both would have the same words, the text adds what differs.
     """
-    found = summarise_spec_file(file)
-    if found != describe_spec(spec):
-        return found
+    summary = summarise_spec_file(file)
+    if summary != describe_spec(spec):
+        return summary
     there = reader.parse_spec(file.content or "")
     if [d.name for d in there.devices] != [d.name for d in spec.devices]:
-        return f"{found}, with other names"
+        return f"{summary}, with other names"
     pairs = [
         (there.edits, spec.edits),
         *((d.edits, s.edits) for d, s in zip(there.devices, spec.devices, strict=True)),
@@ -72,7 +72,7 @@ def describe_file_before(file: ObservedFile, spec: Spec, mode: str) -> str | Non
         if any(getattr(of, field) != getattr(wanted, field) for of, wanted in pairs)
     ]
     parts += [] if owned_file.has_right_mode(file, mode) else [f"mode {file.mode & 0o7777:04o}"]
-    return f"{found}, with {' and '.join(parts or [owned_file.name_content(file.content)])}"
+    return f"{summary}, with {' and '.join(parts or [owned_file.name_content(file.content)])}"
 
 
 def describe_spec(spec: Spec) -> str:

@@ -78,11 +78,11 @@ def keep_fabric_kind(policy: Policy, nodes: Fact[Mapping[str, DeviceFile]], layo
 
     Nodes of switches are there if virtual machines have the GPUs.
     """
-    found = {layouts.CHANNELS: gpus.list_channel_nodes, layouts.SWITCHES: gpus.list_switch_nodes}
+    listers = {layouts.CHANNELS: gpus.list_channel_nodes, layouts.SWITCHES: gpus.list_switch_nodes}
     return (
-        layout in found
+        layout in listers
         and is_fabric_kind_asked(policy, layout)
-        and bool(found[layout](nodes.value))
+        and bool(listers[layout](nodes.value))
     )
 
 

@@ -116,8 +116,8 @@ def build_foreign_spec_error(file: ObservedFile) -> PlanError:
 
     It offers adopt: auto only if that would not refuse the file as well.
     """
-    found = parse_other_spec(file)
-    strange = cdi_files.list_unexplained_spec_parts(found) if found else ()
+    spec = parse_other_spec(file)
+    strange = cdi_files.list_unexplained_spec_parts(spec) if spec else ()
     if strange:
         return PlanError(
             messages.IN_OUR_PLACE_WITH.fill(additions=", ".join(strange)), where=file.path
@@ -130,18 +130,16 @@ def explain_not_a_spec(file: ObservedFile) -> str:
     if file.fault:
         return f"line {file.fault.get('line')}: {stand_ins.explain_unsent_file(file.fault)}"
     try:
-        found = reader.parse_spec(file.content or "")
+        spec = reader.parse_spec(file.content or "")
     except ValueError as error:
         return read_error_message(error)
-    return "" if found.devices else messages.NO_DEVICE.fill()
+    return "" if spec.devices else messages.NO_DEVICE.fill()
 
 
 def require_explained(policy: Policy, file: ObservedFile, effect: Message) -> None:
     """Raise PlanError if a spec has what a person added, which would be thrown away with it."""
-    found = parse_other_spec(file)
-    strange = (
-        cdi_files.list_unexplained_spec_parts(found) if found and policy.adopt == "auto" else ()
-    )
+    spec = parse_other_spec(file)
+    strange = cdi_files.list_unexplained_spec_parts(spec) if spec and policy.adopt == "auto" else ()
     if strange:
         what = messages.ADDITIONS_LOST.fill(additions=", ".join(strange), effect=effect)
         raise PlanError(what, where=file.path, next=cdi_files.STEPS[True])
@@ -177,11 +175,11 @@ def describe_unread_file(file: ObservedFile) -> dict[str, object]:
 
     The node sent nothing of such a file.
     """
-    found = file.fault or {}
+    fault = file.fault or {}
     return {
         "path": file.path,
-        "line": found.get("line"),
-        "problem": stand_ins.explain_unsent_file(found),
+        "line": fault.get("line"),
+        "problem": stand_ins.explain_unsent_file(fault),
     }
 
 
@@ -292,11 +290,17 @@ def list_management_leftover(
     ]
     operator = any(gpu_operator.is_operator_program(hook.path) for hook in hooks)
     exact = not cdi_files.list_unexplained_spec_parts(management)
-    found = state(file.path) if operator else None
-    if found and found.counts_as_live:
+    operator_state = state(file.path) if operator else None
+    if operator_state and operator_state.counts_as_live:
         return (
             Leftover(
-                gpu_operator.TOOL, file.path, (), exact, "live", found.why, gpu_operator.HAND_OVER
+                gpu_operator.TOOL,
+                file.path,
+                (),
+                exact,
+                "live",
+                operator_state.why,
+                gpu_operator.HAND_OVER,
             ),
         )
     names = (

@@ -174,13 +174,13 @@ def list_spec_readers(
     usual ones which they read, as Podman 5.5 does. Others that look elsewhere by their own setting
     are left to the person who set it.
     """
-    found = tuple(instances)
+    readers = tuple(instances)
     managed = [
-        i for i in found if i.cdi.able and not i.refusal and refusals.is_engine_chosen(policy, i)
+        i for i in readers if i.cdi.able and not i.refusal and refusals.is_engine_chosen(policy, i)
     ]
     if not managed:
         return ()
-    alone = [build_engine_reader(i) for i in found if i not in managed and i.cdi.enabled]
+    alone = [build_engine_reader(i) for i in readers if i not in managed and i.cdi.enabled]
     more = [c for c in consumers if c.directories and c.name not in {i.engine for i in managed}]
     others = [
         Reader(f"{c.name} {c.version}".strip(), clean_spec_directories(c.directories)) for c in more

@@ -96,13 +96,13 @@ GOING = {layouts.BY_SHARING: messages.NOT_SHARED.fill(), layouts.FABRIC: message
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
-    found = [
+    questions = [
         *driver_listing.list_driver_file_questions(policy),
         *hooks.list_hook_program_questions(policy),
         *files.list_directory_questions(policy),
     ]
     more = [*staleness_guard.list_watch_questions(policy), *toolkit_config.list_questions(policy)]
-    return [*found, *more, queries.ask_for_packages([packages.BASE]), earlier_runs.ORIGINALS]
+    return [*questions, *more, queries.ask_for_packages([packages.BASE]), earlier_runs.ORIGINALS]
 
 
 @dc.dataclass(frozen=True)
@@ -551,7 +551,7 @@ def start_refresh(
     if host.cdi_owner != "toolkit" or policy.root != "/" or driver.state != "ok":
         return Plan()
     output = facts.refreshed
-    found = next(
+    stale = next(
         (
             v
             for v in judge_specs(policy, facts, host, driver)
@@ -559,9 +559,9 @@ def start_refresh(
         ),
         None,
     )
-    if found is None or not facts.runs_refresh.value or all(r.what == "cap" for r in found.reasons):
+    if stale is None or not facts.runs_refresh.value or all(r.what == "cap" for r in stale.reasons):
         return Plan()
-    why = messages.REFRESHED.fill(path=output, problem=found.sentence)
+    why = messages.REFRESHED.fill(path=output, problem=stale.sentence)
     start: transaction.PackageCommand = {
         "argv": ["systemctl", "start", cdi_refresh.SERVICE],
         "timeout": 120,
@@ -602,10 +602,10 @@ def plan_spec_write(
     file = get_own_spec_file(policy, facts.files, spec)
     if is_right(policy, file, spec):
         return Plan()
-    found = judged(file.path)
+    verdict = judged(file.path)
     why = messages.WRITTEN.fill(source=source, version=spec.version)
-    if found and found.reasons:
-        why = messages.STALE_REPLACED.fill(problem=found.sentence)
+    if verdict and verdict.reasons:
+        why = messages.STALE_REPLACED.fill(problem=verdict.sentence)
     unasked = safety_correction.explain_safety_correction(files.is_own_spec(file), file, spec, why)
     why = unasked or why
     text = spec_writer.render_spec(spec)

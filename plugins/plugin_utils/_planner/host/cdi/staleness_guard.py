@@ -208,16 +208,16 @@ def list_watch_facts(policy: Policy, facts: WatchFacts, spec: Spec) -> list[dict
     """List the facts that the spec was made from, in the words of the program on the host."""
     p = gpus.get_gpu_paths(policy)
     # A spec without a GPU, as that of IMEX channels is, stays true whatever becomes of the GPUs.
-    found = [build_gpu_fact(facts, p.information, spec)] if has_gpu(spec) else []
-    found += [
-        build_seen_fact(facts, "the layout of MIG", pattern, MINOR) for pattern in p.mig if found
+    watched = [build_gpu_fact(facts, p.information, spec)] if has_gpu(spec) else []
+    watched += [
+        build_seen_fact(facts, "the layout of MIG", pattern, MINOR) for pattern in p.mig if watched
     ]
     if staleness.list_recorded_drivers(spec):
         file = facts.files.get(p.module_version)
         versions = (
             [[p.module_version, *list_found_groups(VERSION, file.text)]] if file.exists else []
         )
-        found.append(
+        watched.append(
             {
                 "what": "the driver",
                 "each": p.module_version,
@@ -239,7 +239,7 @@ def list_watch_facts(policy: Policy, facts: WatchFacts, spec: Spec) -> list[dict
     paths = sorted({*files, *hooks, *(staleness.get_live_path(n) for n in nodes)})
     numbers = {staleness.get_live_path(n): [n.major, n.minor or 0] for n in nodes if n.major}
     return [
-        *found,
+        *watched,
         {"what": "device numbers", "numbers": numbers},
         {"what": "files", "paths": paths},
     ]

@@ -140,7 +140,7 @@ def describe_open_rows(judged: JudgedRows) -> tuple[str, ...]:
 
 def convert_rows(judged: JudgedRows) -> list[dict[str, Any]]:
     """Return the rows as a result reports them. applies: null if that is unknown."""
-    found = [(row, True, ()) for row in judged.found]
+    rows = [(row, True, ()) for row in judged.found]
     unclear = [(row, None, words) for row, words in judged.open]
     return [
         {
@@ -152,5 +152,5 @@ def convert_rows(judged: JudgedRows) -> list[dict[str, Any]]:
             "links": list(row.links),
             "unknown": [*words],
         }
-        for row, applies, words in (*found, *unclear)
+        for row, applies, words in (*rows, *unclear)
     ]

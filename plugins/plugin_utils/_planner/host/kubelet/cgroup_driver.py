@@ -213,8 +213,8 @@ def _list_files(facts: kubelet_facts.KubeletFacts, argv: list[str]) -> Iterator[
     )
     if folder.startswith("/"):
         patterns = [f"{folder}/{below}" for below in ("*.conf", "*/*.conf")]
-        found = [file for pattern in patterns for file in facts.folders.get(pattern)]
-        yield from sorted(found, key=lambda file: file.path.split("/"), reverse=True)
+        files = [file for pattern in patterns for file in facts.folders.get(pattern)]
+        yield from sorted(files, key=lambda file: file.path.split("/"), reverse=True)
     if main.startswith("/"):
         yield facts.files.get(main)
 

@@ -115,10 +115,10 @@ def _read_last_plugin_start(obs: Observation) -> float | None:
     """Return the time at which the plugin has begun to serve, by its newest socket; None without a
     socket.
     """
-    found = obs.get_answer(queries.ask_for_glob(SOCKETS, content=False)).get("files") or ()
+    sockets = obs.get_answer(queries.ask_for_glob(SOCKETS, content=False)).get("files") or ()
     times = [
         float(f.get("mtime") or 0.0)
-        for f in found
+        for f in sockets
         if f.get("type") == "socket" and f.get("uid") == 0
     ]
     return max(times, default=None)
@@ -169,13 +169,13 @@ def read_spec_strategies(facts: PluginFacts, default: str) -> Strategies | None:
     does not. The file counts only if it is root's and other users cannot write it.
     default: the reason why the default counts without the file.
     """
-    seen = facts.spec.value
-    if not seen.get("exists") or seen.get("uid") != 0 or int(seen.get("mode") or 0) & 0o022:
+    spec = facts.spec.value
+    if not spec.get("exists") or spec.get("uid") != 0 or int(spec.get("mode") or 0) & 0o022:
         return None
     served = facts.last_start.value
     if served is None:
         return Strategies(BY_CDI, "seen", messages.STRATEGY_OF_SPEC_UNSERVED.fill(path=SPEC))
-    if served > float(seen.get("mtime") or 0.0) + SAME_START:
+    if served > float(spec.get("mtime") or 0.0) + SAME_START:
         return Strategies(
             DEFAULT, "default", messages.STRATEGY_SPEC_OUTDATED.fill(default=default, path=SPEC)
         )

@@ -341,12 +341,12 @@ def list_kubelet_units() -> list[str]:
 
 def find_kubelet_manager(obs: Observation) -> tuple[Manager, str] | None:
     """Return a manager in whose program a kubelet runs now, and its unit. None if there is none."""
-    found = (
+    places = (
         (m, unit)
         for m in MANAGERS
         if m.place and m.place.kubelet
         for unit in m.place.kubelet_units or m.place.units
     )
     return next(
-        ((m, unit) for m, unit in found if obs.get_unit(unit).get("ActiveState") == "active"), None
+        ((m, unit) for m, unit in places if obs.get_unit(unit).get("ActiveState") == "active"), None
     )

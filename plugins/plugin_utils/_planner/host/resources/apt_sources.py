@@ -133,16 +133,16 @@ def plan_other_apt_sources(seen: Iterable[ObservedFile], url: str, own: str, ado
     files = [f for f in seen if f.path != own]
     for file in files:
         _require_read(file)
-    found = [f for f in files if f.exists and _is_repository_named(f, url)]
-    for file in found:
+    named = [f for f in files if f.exists and _is_repository_named(f, url)]
+    for file in named:
         _require_alone(file, url, adopt)
-    plans = [owned_file.plan_owned_file_removal(file, why=WHY, cause="adoption") for file in found]
+    plans = [owned_file.plan_owned_file_removal(file, why=WHY, cause="adoption") for file in named]
     return merge_plans(
         [
             *plans,
             Plan(
                 leftovers=tuple(
-                    Leftover("apt source", f.path, (), True, "adopted", WHY) for f in found
+                    Leftover("apt source", f.path, (), True, "adopted", WHY) for f in named
                 )
             ),
         ]

@@ -363,9 +363,9 @@ def plan_device_nodes(policy: Policy, facts: DeviceNodeFacts, driver: Driver, pr
     )
     if policy.root != "/":
         return there
-    found = tuple(list_device_node_differences(policy, facts))
-    start = (Restart(SERVICE, "start", WHY),) if found else ()
-    return merge_plans([there, Plan(differences=found, restarts=start)])
+    differences = tuple(list_device_node_differences(policy, facts))
+    start = (Restart(SERVICE, "start", WHY),) if differences else ()
+    return merge_plans([there, Plan(differences=differences, restarts=start)])
 
 
 def explain_device_node_objection(policy: Policy, facts: DeviceNodeFacts, driver: Driver) -> str:

@@ -76,13 +76,13 @@ class Installer:
 
         Configuration files stay, and so do dependencies that came with the packages.
         """
-        found: transaction.PackageCommand = {
+        undone: transaction.PackageCommand = {
             **command,
             "undo": [*self.remove, *names],
             "undo_within": TIMEOUT,
             "undo_leaves": True,
         }
-        return {**found, "undo_accepts": list(self.gone)} if self.gone else found
+        return {**undone, "undo_accepts": list(self.gone)} if self.gone else undone
 
 
 APT = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get")

@@ -275,7 +275,7 @@ def advise_on_owner_settings(
     """
     cgroups = toml.look_up_toml(document.data, NO_CGROUPS) is not True
     read, seen = frozenset(modes), SeenSettings(document.data, facts.exists.get)
-    found: list[Message] = []
+    advice: list[Message] = []
     unanswered = []
     for setting in SETTINGS:
         value = toml.look_up_toml(document.data, setting.key)
@@ -283,7 +283,7 @@ def advise_on_owner_settings(
             continue
         try:
             wrong = setting.wrong(value, seen)
-            found += (
+            advice += (
                 [describe(document, setting, wrong)]
                 if wrong and (setting.nested or not facts.nested.value)
                 else []
@@ -293,7 +293,7 @@ def advise_on_owner_settings(
     if unanswered:
         raise NeedMore(unanswered)
     return (
-        *found,
+        *advice,
         *(
             [outer_host.advise_on_hook_in_container(facts.nested.value)]
             if LEGACY in read and cgroups and facts.nested.value

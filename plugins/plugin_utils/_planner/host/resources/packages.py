@@ -178,9 +178,9 @@ def get_toolkit_program(obs: Observation) -> ToolkitProgram:
 
 def get_installed_toolkit(facts: ToolkitFacts) -> str:
     """Return the toolkit's version on the host; '' if none is installed."""
-    found = facts.packages.versions
+    versions = facts.packages.versions
     return (
-        next((str(found[name]) for name in FAMILY if found.get(name)), "")
+        next((str(versions[name]) for name in FAMILY if versions.get(name)), "")
         or facts.program.value.version
     )
 

@@ -88,21 +88,21 @@ def _find_primary_packet(data: bytes) -> bytes:
     """Return the body of the one primary key. Each packet has to be of a type that a public key
     consists of.
     """
-    found: list[bytes] = []
+    packets: list[bytes] = []
     at = 0
-    while at < len(data) or not found:
+    while at < len(data) or not packets:
         kind, body, at = _read_packet(data, at)
         if kind not in PACKETS:
             raise PlanError(messages.STRANGE_PACKET.fill(kind=kind))
         if kind == PRIMARY:
-            found.append(body)
-        elif not found:
+            packets.append(body)
+        elif not packets:
             raise ValueError(messages.FIRST_PACKET.fill())
-    if len(found) > 1:
-        raise PlanError(messages.PRIMARY_KEYS.fill(number=len(found)))
-    if not found[0] or found[0][0] != 4:
+    if len(packets) > 1:
+        raise PlanError(messages.PRIMARY_KEYS.fill(number=len(packets)))
+    if not packets[0] or packets[0][0] != 4:
         raise ValueError(messages.FIRST_PACKET.fill())
-    return found[0]
+    return packets[0]
 
 
 def _read_packet(data: bytes, at: int) -> tuple[int, bytes, int]:

@@ -61,9 +61,13 @@ def advise_on_unchecked_sources(
 
     seen: the sources of this package manager. own: the path of that of this collection.
     """
-    found = [f.path for f in seen if f.path != own and _installs_unchecked(f.content or "", url)]
+    unchecked = [
+        f.path for f in seen if f.path != own and _installs_unchecked(f.content or "", url)
+    ]
     return Plan(
-        advice=tuple(messages.SOURCE_UNCHECKED.fill(path=path, manager=manager) for path in found)
+        advice=tuple(
+            messages.SOURCE_UNCHECKED.fill(path=path, manager=manager) for path in unchecked
+        )
     )
 
 

@@ -153,10 +153,10 @@ def read_swarm_facts(
 ) -> SwarmFacts:
     """Return the facts of this room. engines: the facts of each engine, by its name."""
     runtime = toolkit_config.read_toolkit_config_facts(policy, obs)
-    found = next((i for i in instances if i.engine == traits.DOCKER and not i.refusal), None)
+    docker = next((i for i in instances if i.engine == traits.DOCKER and not i.refusal), None)
     offered = (
-        find_offered(engines[traits.DOCKER], runtime.read_setting(toolkit_config.SWARM), found)
-        if found
+        find_offered(engines[traits.DOCKER], runtime.read_setting(toolkit_config.SWARM), docker)
+        if docker
         else None
     )
     return SwarmFacts(
@@ -199,16 +199,16 @@ def _advise_names(
         if not _UUID.fullmatch(gpu)
         or (known and gpu[:3].upper() == "GPU" and gpu.lower() not in known)
     ]
-    found = []
+    advice = []
     if wrong:
-        found.append(
+        advice.append(
             messages.SWARM_NOT_A_UUID.fill(
                 place=offered.place, gpus=names.show_few_texts(wrong, _MOST)
             )
         )
     if like and may_lose_assignment(offered, record) and "uuid" not in policy.cdi_device_names:
-        found.append(messages.SWARM_WITHOUT_UUIDS.fill(place=offered.place))
-    return tuple(found)
+        advice.append(messages.SWARM_WITHOUT_UUIDS.fill(place=offered.place))
+    return tuple(advice)
 
 
 def _advise_mode(now: Any, offered: Offered, record: HostDecision) -> tuple[str, ...]:

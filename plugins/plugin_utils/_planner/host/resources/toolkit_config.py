@@ -306,8 +306,12 @@ def get_spec_directories_key(
     """
     if policy.cdi_spec_dirs or not record.cdi_place or record.cdi_owner != "collection":
         return {}
-    found = toml.look_up_toml(facts.document.value.data, SPEC_DIRS)
-    there = host_paths.clean_directories(map(str, found)) if isinstance(found, list) else CDI_DIRS
+    directories = toml.look_up_toml(facts.document.value.data, SPEC_DIRS)
+    there = (
+        host_paths.clean_directories(map(str, directories))
+        if isinstance(directories, list)
+        else CDI_DIRS
+    )
     return {} if record.cdi_place in there else {SPEC_DIRS: list(record.cdi_dirs)}
 
 

@@ -36,13 +36,13 @@ def group_hosts_by_difference(results: outcomes.Results) -> list[list[str]]:
 
     Hosts without differences are in none, and refused ones have their own groups.
     """
-    found: dict[Hashable, list[str]] = {}
+    groups: dict[Hashable, list[str]] = {}
     for host, result in results.items():
         trouble = outcomes.explain_trouble(result)
         if result.get("differences") and trouble in ("", REFUSED):
-            found.setdefault((get_group_shape(result), trouble), []).append(host)
+            groups.setdefault((get_group_shape(result), trouble), []).append(host)
     return sorted(
-        found.values(), key=lambda hosts: (-len(hosts), names.build_natural_key(hosts[0]))
+        groups.values(), key=lambda hosts: (-len(hosts), names.build_natural_key(hosts[0]))
     )
 
 
@@ -57,10 +57,10 @@ def get_group_shape(result: outcomes.Result) -> Hashable:
 
 def share_group_differences(result: outcomes.Result) -> Sequence[Difference]:
     """Return the differences as equal hosts share them, with GPUs named by position."""
-    found: Sequence[Difference] = (result.get("planned") or {}).get("differences") or result[
+    differences: Sequence[Difference] = (result.get("planned") or {}).get("differences") or result[
         "differences"
     ]
-    return found
+    return differences
 
 
 def list_group_units(result: outcomes.Result) -> list[str]:
@@ -85,7 +85,7 @@ def show_group(
     first = results[hosts[0]]
     count = f"{outcomes.format_host_count(len(hosts))}: " if len(hosts) > 1 else ""
     later = LATER if outcomes.explain_trouble(first) else ""
-    found = [
+    lines = [
         "",
         *layout.lay_out_paragraph(
             f"{count}{names.show_some_runs(hosts, HOSTS_SHOWN)}{later}", width, 0
@@ -101,17 +101,17 @@ def show_group(
     for n, difference in enumerate(seen[hosts[0]][:DIFFERENCES_SHOWN]):
         if is_whole_file_difference(difference) != place:
             place = is_whole_file_difference(difference)
-            found += layout.lay_out_paragraph(place, width, 2)
-        found += show_group_difference([(host, seen[host][n]) for host in hosts], width, reasons)
+            lines += layout.lay_out_paragraph(place, width, 2)
+        lines += show_group_difference([(host, seen[host][n]) for host in hosts], width, reasons)
     rest = len(first["differences"]) - DIFFERENCES_SHOWN
-    found += (
+    lines += (
         layout.lay_out_paragraph(f"and {names.count_noun(rest, 'more difference')}", width, 2)
         if rest > 0
         else []
     )
     verb = "restarted" if not check and "would_restart" not in first else "restart"
     return [
-        *found,
+        *lines,
         *(
             line
             for unit in list_group_units(first)
@@ -150,20 +150,20 @@ def show_group_difference(
     changes = map_pairs_to_hosts((describe_value_change(d), host) for host, d in variants)
     label = f"{key}: " if key else ""
     if len(changes) == 1:
-        found = layout.lay_out_paragraph(f"{label}{next(iter(changes))}", width, 4)
+        lines = layout.lay_out_paragraph(f"{label}{next(iter(changes))}", width, 4)
     else:
-        found = layout.lay_out_paragraph(
+        lines = layout.lay_out_paragraph(
             f"{label}{outcomes.format_host_count(len(variants))} differ in this value:", width, 4
         )
-        found += [
+        lines += [
             line
             for text in list_commonest_values(changes)
             for line in layout.lay_out_paragraph(text, width, 6)
         ]
     if not reasons:
-        return found
+        return lines
     why = sentences.merge_sentences(dict.fromkeys(str(d.get("why") or "") for _host, d in variants))
-    return [*found, *(line for line in layout.lay_out_paragraph(why, width, 6, 0) if why)]
+    return [*lines, *(line for line in layout.lay_out_paragraph(why, width, 6, 0) if why)]
 
 
 def describe_value_change(difference: Difference) -> str:
@@ -175,10 +175,10 @@ def describe_value_change(difference: Difference) -> str:
 
 
 def map_pairs_to_hosts(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    hosts_of_pair: dict[str, list[str]] = {}
     for text, host in pairs:
-        found.setdefault(text, []).append(host)
-    return found
+        hosts_of_pair.setdefault(text, []).append(host)
+    return hosts_of_pair
 
 
 def list_commonest_values(changes: Mapping[str, Sequence[str]]) -> list[str]:

@@ -85,18 +85,18 @@ def name_running_transaction(earlier: EarlierRuns) -> str:
 
 
 def advise_on_journal(earlier: EarlierRuns) -> tuple[str, ...]:
-    seen = earlier.journal_if_asked
+    entries = earlier.journal_if_asked
     return (
-        *(describe_rollback(entry) for entry in seen.get("outcomes") or ()),
+        *(describe_rollback(entry) for entry in entries.get("outcomes") or ()),
         *(
             describe_unfinished_transaction(entry)
-            for entry in seen.get("unfinished") or ()
+            for entry in entries.get("unfinished") or ()
             if entry.get("state") != "probation"
         ),
-        *(describe_pending_restarts(entry) for entry in seen.get("pending") or ()),
+        *(describe_pending_restarts(entry) for entry in entries.get("pending") or ()),
         *(
             messages.JOURNAL_DAMAGED.fill(problem=entry.get("why"))
-            for entry in seen.get("damaged") or ()
+            for entry in entries.get("damaged") or ()
         ),
         *(messages.STRAY.fill(path=path) for path in list_stray_directories(earlier)),
     )

@@ -185,7 +185,7 @@ def resolve_mode_entries(
 
     Raise PlanError if an entry names none, if two name one, or if MIG is on.
     """
-    found: dict[str, tuple[Modes, GpuEntry]] = {}
+    resolved: dict[str, tuple[Modes, GpuEntry]] = {}
     advice = []
     for entry in entries:
         named = [gpu for gpu in gpus if entry.names(gpu.uuid, gpu.bus, gpu.model, gpu.index)]
@@ -194,11 +194,11 @@ def resolve_mode_entries(
                 OPTION, entry.key, ((gpu.uuid, gpu.bus, gpu.model) for gpu in gpus)
             )
         for gpu in named:
-            if gpu.uuid in found:
-                raise wanted.build_two_entries_error(found[gpu.uuid][1], entry, gpu.name)
+            if gpu.uuid in resolved:
+                raise wanted.build_two_entries_error(resolved[gpu.uuid][1], entry, gpu.name)
             if gpu.mig:
                 raise PlanError(messages.MIG_ON.fill(key=entry.key, gpu=gpu.name))
-            found[gpu.uuid] = (gpu, entry)
+            resolved[gpu.uuid] = (gpu, entry)
         if entry.kind == "index":
             advice.append(messages.NAMED_BY_INDEX.fill(index=entry.key, uuid=named[0].uuid))
-    return tuple(found.values()), tuple(advice)
+    return tuple(resolved.values()), tuple(advice)

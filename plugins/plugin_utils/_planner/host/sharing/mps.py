@@ -465,7 +465,7 @@ def get_daemon_limits(limits: Limits) -> dict[str, Any]:
 
 
 def render_mps_settings(daemons: Mapping[str, Any]) -> str:
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "schema": 1,
         "writer": "gpufleet.nvidia",
         # The first is started again if its program has found a transaction under way; a transaction
@@ -487,7 +487,7 @@ def render_mps_settings(daemons: Mapping[str, Any]) -> str:
         "environment": {"CUDA_VISIBLE_DEVICES": "NAME", **mps_places.get_mps_environment("NAME")},
         "daemons": daemons,
     }
-    return json.dumps(found, indent=1, sort_keys=True) + "\n"
+    return json.dumps(settings, indent=1, sort_keys=True) + "\n"
 
 
 def read_kept_limits(facts: MpsFacts) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def _require_number(where: str, value: object, most: int, refusal: Sentence) -> 
 def _read_memory_limit(where: str, value: object) -> int:
     if value is None:
         return 0
-    found = SIZE.fullmatch(value) if isinstance(value, str) else None
-    if not found:
+    match = SIZE.fullmatch(value) if isinstance(value, str) else None
+    if not match:
         raise PlanError(messages.MEMORY_WITHOUT_UNIT.fill(where=f"{where}.mps", value=repr(value)))
-    return int(found.group(1)) * (1024 if found.group(2) == "G" else 1)
+    return int(match.group(1)) * (1024 if match.group(2) == "G" else 1)

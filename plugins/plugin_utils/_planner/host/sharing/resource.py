@@ -358,13 +358,13 @@ def list_exclusive_users(
         gpu: gpu_holders.map_groups_to_holders(answer, str(minors[gpu]), without=mps.OWN_GROUP)
         for gpu in become
     }
-    found = [
+    advice = [
         messages.BECOMES_EXCLUSIVE.fill(gpu=gpu, users=gpu_holders.describe_some_holders(of))
         for gpu, of in users.items()
         if of
     ]
     problem = gpu_holders.explain_unknown_holders(answer)
-    return [*found, *([messages.USERS_UNKNOWN.fill(problem=problem)] if problem else [])]
+    return [*advice, *([messages.USERS_UNKNOWN.fill(problem=problem)] if problem else [])]
 
 
 def list_closed_gpus(gpus: Iterable[Modes], before: Mapping[str, str]) -> list[str]:
@@ -483,7 +483,7 @@ def render_sharing_settings(
                 "accepts": list(modes.GOOD),
             }
         )
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "schema": 1,
         "writer": "gpufleet.nvidia",
         "units": [SERVICE],
@@ -492,7 +492,7 @@ def render_sharing_settings(
         "before": [[gpu, what, was] for (gpu, what), was in sorted(before.items())],
         "policies": {gpu.uuid: entry.text for gpu, entry in resolved},
     }
-    return json.dumps(found, indent=1, sort_keys=True) + "\n"
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 
 def read_kept_sharing(facts: SharingFacts) -> Mapping[str, Any]:

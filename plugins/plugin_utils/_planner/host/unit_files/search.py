@@ -163,14 +163,14 @@ def _drop_ins(entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]) ->
     inside: dict[str, list[str]] = {}
     for path in entries:
         inside.setdefault(posixpath.dirname(path), []).append(path)
-    found: dict[str, str] = {}
+    drop_ins: dict[str, str] = {}
     for folder in (*folders, *kinds):
         for path in inside.get(folder, ()):
             if path.endswith(".conf"):
-                found.setdefault(posixpath.basename(path), path)
+                drop_ins.setdefault(posixpath.basename(path), path)
     there = (
-        found[name]
-        for name in sorted(found, key=lambda name: name.encode("utf-8", "surrogateescape"))
+        drop_ins[name]
+        for name in sorted(drop_ins, key=lambda name: name.encode("utf-8", "surrogateescape"))
     )
     return tuple(
         path for path in there if entries[path].get("real") and entries[path].get("type") == "file"

@@ -240,11 +240,11 @@ def _read_texts(obs: Observation, question: queries.Question) -> list[tuple[str,
     A missing file sets nothing: either it may be missing, or the unit does not start.
     """
     listed = obs.get_answer(question).get("files") or ()
-    found = [
+    files = [
         Observation({}, {f"file:{entry['path']}": entry}).get_file(str(entry["path"]))
         for entry in listed
     ]
-    return [(file.path, file.text) for file in found if file.exists]
+    return [(file.path, file.text) for file in files if file.exists]
 
 
 def get_known_path(value: str) -> str:

@@ -177,10 +177,12 @@ def _compute(document: YamlFile, path: Path, value: Any) -> Compute | None:
     if value is None:
         return None
     table = _require_table(document, path, value, COMPUTE)
-    found = Compute(*(_read_targets(document, (*path, key), table.get(key, [])) for key in COMPUTE))
-    if not found.real and not found.ptx:
+    bounds = Compute(
+        *(_read_targets(document, (*path, key), table.get(key, [])) for key in COMPUTE)
+    )
+    if not bounds.real and not bounds.ptx:
         raise document.build_error(path, messages.NO_COMPUTE)
-    return found
+    return bounds
 
 
 def _read_targets(document: YamlFile, path: Path, value: Any) -> tuple[GpuTarget, ...]:
@@ -393,17 +395,17 @@ def expand_image(image: Image, tags: Iterable[str]) -> tuple[Image, ...]:
 
     Raise PlanError if no tag or more than MOST_TAGS tags match.
     """
-    found = [tag for tag in sorted(set(tags)) if fnmatch.fnmatchcase(tag, image.tags)]
-    if not found:
+    fitting = [tag for tag in sorted(set(tags)) if fnmatch.fnmatchcase(tag, image.tags)]
+    if not fitting:
         raise PlanError(messages.NO_TAG.fill(pattern=image.tags), where=image.reference)
-    if len(found) > MOST_TAGS:
-        many = messages.TOO_MANY_TAGS.fill(number=len(found), pattern=image.tags, most=MOST_TAGS)
+    if len(fitting) > MOST_TAGS:
+        many = messages.TOO_MANY_TAGS.fill(number=len(fitting), pattern=image.tags, most=MOST_TAGS)
         raise PlanError(many, where=image.reference)
     return tuple(
         dc.replace(
             image, name=_name_expanded(image, tag), reference=f"{image.reference}:{tag}", tags=""
         )
-        for tag in found
+        for tag in fitting
     )
 
 
@@ -419,8 +421,8 @@ def require_unique_names(images: Iterable[Image]) -> None:
 
     An image that a pattern stands for may have the name of another entry.
     """
-    seen: set[str] = set()
+    names: set[str] = set()
     for image in images:
-        if image.name in seen:
+        if image.name in names:
             raise PlanError(messages.NAME_OF_TWO.fill(name=image.name), where=image.reference)
-        seen.add(image.name)
+        names.add(image.name)

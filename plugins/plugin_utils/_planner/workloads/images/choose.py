@@ -54,8 +54,8 @@ def choose_images(
 
     across: `all` or `each`.
     """
-    seen = [(gpu,) for gpu in host.gpus] if across == "each" and host.gpus else [host.gpus]
-    return tuple(choose_image(images, host, gpus, targets) for gpus in seen)
+    sets = [(gpu,) for gpu in host.gpus] if across == "each" and host.gpus else [host.gpus]
+    return tuple(choose_image(images, host, gpus, targets) for gpus in sets)
 
 
 def choose_image(
@@ -112,12 +112,12 @@ def report_choices(
     images: Sequence[Image], host: facts.ImageHost, across: Across, targets: cpu.Targets
 ) -> dict[str, Any]:
     """Return the choices in the form in which a module and a filter return them."""
-    found = choose_images(images, host, across, targets)
-    each = [report_choice(choice, host, targets) for choice in found]
+    choices = choose_images(images, host, across, targets)
+    each = [report_choice(choice, host, targets) for choice in choices]
     return {
-        "fits": all(choice.chosen for choice in found),
+        "fits": all(choice.chosen for choice in choices),
         "choices": each,
-        "problem": explain_choice_problem(found),
+        "problem": explain_choice_problem(choices),
     }
 
 

@@ -101,14 +101,14 @@ def list_microarchitectures(
         if name == architecture or architecture in target.ancestors
     )
     own = (ARM_VENDORS.get(vendor, vendor), "generic")
-    found = {
+    names = {
         name
         for name, target in family
         if target.vendor in own
         and target.features <= have
         and (architecture != ARM or target.vendor != "generic" or name == ARM)
     }
-    return frozenset(found).union(*(targets[name].ancestors for name in found))
+    return frozenset(names).union(*(targets[name].ancestors for name in names))
 
 
 def build_cpu(
@@ -123,12 +123,12 @@ def build_cpu(
     machine = ARCHITECTURES.get(architecture, architecture)
     if flags is None:
         return Cpu(machine, None, level_, names_)
-    found = list_microarchitectures(machine, vendor, flags, targets) if names_ is None else names_
+    levels = list_microarchitectures(machine, vendor, flags, targets) if names_ is None else names_
     return Cpu(
         machine,
         flags,
         level_ or (get_cpu_level(flags) if machine in ("", LEVEL_ARCHITECTURE) else ""),
-        found,
+        levels,
     )
 
 

@@ -71,12 +71,12 @@ def get_cuda_of_driver(driver: dotted.Numbers) -> dotted.Numbers | None:
     """Return the newest CUDA that this driver is known to bring, None for a driver from before the
     table.
     """
-    found = [
+    releases = [
         dotted.parse_known_dotted(cuda)
         for cuda, first in TOOLKITS
         if driver >= dotted.parse_known_dotted(first)
     ]
-    return found[-1] if found else None
+    return releases[-1] if releases else None
 
 
 def get_first_driver(cuda: dotted.Numbers) -> str:

@@ -233,13 +233,13 @@ def build_inspected(
     """Build the description of an image: its configuration, the digest by which it was found, and
     the platforms of its index.
     """
-    found = inspected.read_inspected(config)
+    image = inspected.read_inspected(config)
     architectures, level = (
         inspected.list_image_platforms(platforms)
         if platforms
-        else (found.architectures, found.level)
+        else (image.architectures, image.level)
     )
-    return dc.replace(found, digest=digest, architectures=architectures, level=level)
+    return dc.replace(image, digest=digest, architectures=architectures, level=level)
 
 
 def list_page_tags(data: Any) -> list[str]:
@@ -247,12 +247,12 @@ def list_page_tags(data: Any) -> list[str]:
 
     A repository without tags has null. Raise Odd for anything else.
     """
-    found = data.get("tags") if isinstance(data, Mapping) else ()
-    if found is None:
+    tags = data.get("tags") if isinstance(data, Mapping) else ()
+    if tags is None:
         return []
-    if not isinstance(found, list):
+    if not isinstance(tags, list):
         raise Odd(messages.REGISTRY_NO_TAGS.fill())
-    return [tag for tag in found if isinstance(tag, str) and TAG.fullmatch(tag)]
+    return [tag for tag in tags if isinstance(tag, str) and TAG.fullmatch(tag)]
 
 
 def get_next_page(link: str, repository: str) -> str:

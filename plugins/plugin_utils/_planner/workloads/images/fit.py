@@ -80,10 +80,10 @@ def _judge_level(image: Image, host: facts.ImageHost) -> list[str]:
     if host.cpu.flags is None and not have:
         return [messages.LEVEL_UNKNOWN.fill(wanted=wanted)]
     lacks = cpu.list_lacking_flags(wanted, host.cpu.flags)
-    found = have or "of none"
+    level = have or "of none"
     if not lacks:
-        return [messages.LEVEL_TOO_LOW.fill(wanted=wanted, found=found)]
-    return [messages.LEVEL_LACKS.fill(wanted=wanted, found=found, flags=", ".join(lacks))]
+        return [messages.LEVEL_TOO_LOW.fill(wanted=wanted, found=level)]
+    return [messages.LEVEL_LACKS.fill(wanted=wanted, found=level, flags=", ".join(lacks))]
 
 
 def _judge_march(image: Image, host: facts.ImageHost) -> list[str]:

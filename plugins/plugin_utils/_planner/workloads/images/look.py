@@ -127,10 +127,12 @@ def parse_glibc(text: str) -> dotted.Numbers | None:
 
 def list_image_engines(obs: Observation) -> tuple[facts.ImageEngine, ...]:
     """Return the engines as this collection has decided on this host, () if it never did."""
-    found = earlier_runs.parse_decision_record(
+    engines = earlier_runs.parse_decision_record(
         obs.get_file(decision_file.DECISION_PATH, OWN_RECORD)
     ).get("engines")
-    known = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    known = (
+        [entry for entry in engines if isinstance(entry, dict)] if isinstance(engines, list) else []
+    )
     return tuple(
         facts.ImageEngine(str(entry.get("engine")), str(entry.get("injection") or ""))
         for entry in known

@@ -143,7 +143,7 @@ def _judge_variable(name: str, text: str, subject: Subject) -> RequirementVerdic
 
     If the brands that the GPU may have give different answers, the answer is not known.
     """
-    found = (
+    verdicts = (
         {
             evaluate_requirement(text, dc.replace(subject, brands=(brand,)))
             for brand in subject.brands
@@ -151,10 +151,10 @@ def _judge_variable(name: str, text: str, subject: Subject) -> RequirementVerdic
         if subject.brands
         else {evaluate_requirement(text, subject)}
     )
-    if found == {True}:
+    if verdicts == {True}:
         return RequirementVerdict(True)
     shown = cut_image_text(f"{name}={text}")
-    if found == {False}:
+    if verdicts == {False}:
         why = messages.REQUIREMENT_UNMET.fill(shown=shown, subject=describe_subject(subject))
         return RequirementVerdict(False, why)
     why = messages.REQUIREMENT_UNKNOWN.fill(shown=shown, subject=describe_subject(subject))
@@ -199,10 +199,10 @@ def evaluate_requirement(text: str, subject: Subject) -> bool | None:
 def _evaluate_alternative(conditions: Sequence[str], subject: Subject) -> bool | None:
     result: bool | None = True
     for condition in conditions:
-        found = _evaluate_condition(condition, subject)
-        if found is False:
+        verdict = _evaluate_condition(condition, subject)
+        if verdict is False:
             return False
-        result = None if found is None else result
+        result = None if verdict is None else result
     return result
 
 

@@ -83,14 +83,14 @@ def read_nvidia_smi_facts(policy: Policy, obs: Observation) -> SourceAnswer:
                 messages.NVIDIA_SMI_FAILED.fill(problem=explain_nvidia_smi_error(said)),
             )
     migs = map_nvidia_smi_mig_devices(listed.stdout)
-    found = [
+    matched = [
         (line, ROW.fullmatch(line.strip())) for line in rows.stdout.splitlines() if line.strip()
     ]
-    if not found:  # nvidia-smi reports that there is no GPU; no output is not such a report
+    if not matched:  # nvidia-smi reports that there is no GPU; no output is not such a report
         return SourceAnswer(SOURCE, None, messages.NVIDIA_SMI_SILENT.fill())
-    gpus = tuple(read_nvidia_smi_gpu(match, migs) for _line, match in found if match)
-    if len(gpus) != len(found):
-        strange = next(line for line, match in found if not match)
+    gpus = tuple(read_nvidia_smi_gpu(match, migs) for _line, match in matched if match)
+    if len(gpus) != len(matched):
+        strange = next(line for line, match in matched if not match)
         return SourceAnswer(
             SOURCE, None, messages.NVIDIA_SMI_STRANGE.fill(line=strange.strip()[:80])
         )

@@ -69,13 +69,13 @@ def get_nvml_library(policy: Policy, obs: Observation) -> str:
     if policy.cdi_driver_root.rstrip("/") == "":
         return ""
     if obs.was_asked(driver_listing.ask_for_driver_listing(policy)):
-        seen = (
+        libraries = (
             m
             for m in driver_listing.list_matches(policy, obs)
             if m.name == NAME and m.type == "file" and m.usual
         )
         known = next(
-            (roots.get_path_beneath_root(policy.cdi_driver_root, m.real) for m in seen), ""
+            (roots.get_path_beneath_root(policy.cdi_driver_root, m.real) for m in libraries), ""
         )
         if known:
             return known

@@ -154,10 +154,10 @@ def read_driver_file_facts(policy: Policy, obs: Observation) -> DriverFileFacts 
     """
     if not driver_listing.list_driver_file_questions(policy):
         return None
-    seen = driver_listing.list_matches(policy, obs)
+    matches = driver_listing.list_matches(policy, obs)
     more: tuple[Match, ...] = ()
     obstacles: tuple[Message, ...] = ()
-    if not any(m.type == "file" and m.usual and get_library_stem(m.name) in CORE for m in seen):
+    if not any(m.type == "file" and m.usual and get_library_stem(m.name) in CORE for m in matches):
         more, obstacles = find_files_elsewhere(policy, obs)
     folder = driver_listing.get_firmware_folder(policy, obs)
     if folder:
@@ -171,9 +171,9 @@ def read_driver_file_facts(policy: Policy, obs: Observation) -> DriverFileFacts 
         folder,
     )
     return DriverFileFacts(
-        (*seen, *(m for m in more if not m.untrusted)),
+        (*matches, *(m for m in more if not m.untrusted)),
         driver_listing.read_driver_manifest(policy, obs),
-        _find_mps_folder(policy, obs, seen),
+        _find_mps_folder(policy, obs, matches),
         place,
         tuple(m for m in more if m.untrusted),
         obstacles,
@@ -231,7 +231,7 @@ def select_driver_files(
         for name in catalogue.SOCKETS
     )
     root = roots.clean_tree_root(place.driver_root)
-    found = DriverFiles(
+    selected = DriverFiles(
         version,
         folders,
         tuple(lib for lib in driver if suits(lib.stem)),
@@ -253,15 +253,15 @@ def select_driver_files(
     )
     outside = [m.path for m in (*sockets, mps) if m and not place.sockets]
     filtered = [lib.path for lib in (*driver, *platforms) if not suits(lib.stem)]
-    unused = manifest.list_unmounted_files(facts.manifest, wanted, names_of(found))
+    unused = manifest.list_unmounted_files(facts.manifest, wanted, names_of(selected))
     lacking = drop_repeated_items(
         [
-            *list_missing_driver_files(found, wanted),
+            *list_missing_driver_files(selected, wanted),
             *manifest.list_lacking_libraries(facts.manifest, wanted, (m.name for m in seen)),
         ]
     )
     left_out = sorted({*outside, *filtered, *(name for name in unused if name not in lacking)})
-    return dc.replace(found, missing=tuple(lacking), left_out=tuple(left_out))
+    return dc.replace(selected, missing=tuple(lacking), left_out=tuple(left_out))
 
 
 def _find_mps_folder(policy: Policy, obs: Observation, seen: Iterable[Match]) -> Match | None:
@@ -441,14 +441,14 @@ def list_driver_libraries(
     by_folder: dict[str, list[str]] = {}  # a host may answer with as many folders as files
     for m in sorted(mine, key=lambda m: m.name):
         by_folder.setdefault(m.folder, []).append(m.real)
-    found = [real for folder in places for real in by_folder.get(folder, ())]
-    found += [m.real for m in sorted(mine, key=lambda m: m.path) if driver_listing.is_32(m.path)]
+    paths = [real for folder in places for real in by_folder.get(folder, ())]
+    paths += [m.real for m in sorted(mine, key=lambda m: m.path) if driver_listing.is_32(m.path)]
     old: dict[str, list[str]] = {}
     for m in libraries:
         if m.name.startswith(f"{catalogue.NVVM70}.so."):
             old.setdefault(m.folder, []).append(m.real)
-    found += [real for folder in folders for real in old.get(folder, ())]
-    return drop_repeated_items(found)
+    paths += [real for folder in folders for real in old.get(folder, ())]
+    return drop_repeated_items(paths)
 
 
 def list_platform_libraries(libraries: Iterable[Match]) -> list[str]:
@@ -554,12 +554,12 @@ def list_driver_binaries(seen: tuple[Match, ...], features: frozenset[str]) -> I
             for m in executable.values()
             if m.name == name and m.folder not in catalogue.PROGRAM_FOLDERS
         )
-        found = find_first_match(
+        match = find_first_match(
             executable, (f"{folder}/{name}" for folder in catalogue.PROGRAM_FOLDERS)
         )
-        found = found or next(beside, None)
-        if found and feature in features:
-            yield found
+        match = match or next(beside, None)
+        if match and feature in features:
+            yield match
 
 
 def list_missing_driver_files(found: DriverFiles, features: frozenset[str]) -> Iterator[str]:

@@ -35,8 +35,10 @@ class Loaded:
 
     def map_devices(self) -> Mapping[str, tuple[int, Mapping[str, Any]]]:
         """Map each qualified name to the place in the list and the device."""
-        found = enumerate(self.document.value.get("devices") or ())
-        return {f"{self.kind}={device.get('name', '')}": (index, device) for index, device in found}
+        numbered = enumerate(self.document.value.get("devices") or ())
+        return {
+            f"{self.kind}={device.get('name', '')}": (index, device) for index, device in numbered
+        }
 
 
 @dc.dataclass(frozen=True)

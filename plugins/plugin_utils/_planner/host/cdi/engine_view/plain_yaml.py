@@ -66,24 +66,24 @@ def _read_mapping(
     lines: list[Line], at: int, column: int, shape: str
 ) -> tuple[dict[str, Any], int]:
     fields, count = FIELDS[shape], len(lines)
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     while at < count:
         indent, item, key, value, _text = lines[at]
         if len(indent) != column or item:
             break
-        if key in found or key not in fields:
+        if key in mapping or key not in fields:
             raise _Other
         kind, many = fields[key]
         at += 1
         if value and not many:
-            found[key] = _read_scalar(value, kind)
+            mapping[key] = _read_scalar(value, kind)
         elif value or at == count:
             raise _Other
         elif many:
-            found[key], at = _read_list(lines, at, column, kind)
+            mapping[key], at = _read_list(lines, at, column, kind)
         else:
-            found[key], at = _read_below(lines, at, column, kind)
-    return found, at
+            mapping[key], at = _read_below(lines, at, column, kind)
+    return mapping, at
 
 
 def _read_below(lines: list[Line], at: int, column: int, kind: str) -> tuple[dict[str, Any], int]:
@@ -101,7 +101,7 @@ def _read_list(lines: list[Line], at: int, column: int, kind: str) -> tuple[list
     share.
     """
     inner, count = len(lines[at][0]), len(lines)
-    found: list[Any] = []
+    items: list[Any] = []
     if inner < column or not lines[at][1]:
         raise _Other
     while at < count:
@@ -113,11 +113,11 @@ def _read_list(lines: list[Line], at: int, column: int, kind: str) -> tuple[list
         if key:  # the rest of the line is the first of a mapping
             lines[at] = (indent + "  ", "", key, value, text)
             entry, at = _read_mapping(lines, at, inner + 2, kind)
-            found.append(entry)
+            items.append(entry)
         else:
-            found.append(_read_scalar(text, kind))
+            items.append(_read_scalar(text, kind))
             at += 1
-    return found, at
+    return items, at
 
 
 def _read_scalar(value: str, kind: str) -> str | int:

@@ -106,13 +106,13 @@ def list_spec_problems(
     document: SpecDocument, library: LibraryRelease = NEWEST
 ) -> tuple[Problem, ...]:
     """List all reasons why this release drops the file; () if it takes it."""
-    found = [p for p in document.problems if p.rule not in library.harmless]
+    problems = [p for p in document.problems if p.rule not in library.harmless]
     unknown = sorted(set(document.fields) & library.unknown)
-    found += [_report_unknown_field(field, document, library) for field in unknown]
+    problems += [_report_unknown_field(field, document, library) for field in unknown]
     if document.value is None:
-        return tuple(found) or (Problem("empty", "", messages.SPEC_CONTENTLESS.fill()),)
+        return tuple(problems) or (Problem("empty", "", messages.SPEC_CONTENTLESS.fill()),)
     lines = [*_check_spec(document.value, library)]
-    return (*found, *(dc.replace(p, line=p.line or document.find_line(p.path)) for p in lines))
+    return (*problems, *(dc.replace(p, line=p.line or document.find_line(p.path)) for p in lines))
 
 
 def _report_unknown_field(field: str, document: SpecDocument, library: LibraryRelease) -> Problem:

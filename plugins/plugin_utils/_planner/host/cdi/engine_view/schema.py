@@ -167,7 +167,7 @@ class _Fitter:
         if not isinstance(tree.value, dict):
             return self._report_wrong(tree, path, "a mapping")
         known = {field.casefold(): field for field in SHAPES[name]}
-        found: dict[str, Any] = {}
+        struct: dict[str, Any] = {}
         for text, child in self._list_keys(tree, path):
             field, place = known.get(text.casefold()), f"{path}.{text}".lstrip(".")
             if field is None:
@@ -180,13 +180,13 @@ class _Fitter:
                     )
                 )
                 continue
-            self._check_spelling(text, field, place, child.line, twice=field in found)
+            self._check_spelling(text, field, place, child.line, twice=field in struct)
             self.fields.setdefault(f"{name}.{field}", child.line)
             place = f"{path}.{field}".lstrip(".")
             value = self.fit(child, SHAPES[name][field], place)
             if value is not None:
-                found[field] = value
-        return found
+                struct[field] = value
+        return struct
 
     def _list_keys(self, tree: YamlTree, path: str) -> list[tuple[str, YamlTree]]:
         """List the keys as text with their values, sorted as they are after the way over JSON.
@@ -227,7 +227,7 @@ class _Fitter:
     def _list(self, tree: YamlTree, wanted: str, path: str) -> Any:
         if not isinstance(tree.value, list):
             return self._report_wrong(tree, path, "a list")
-        found = []
+        items = []
         for index, child in enumerate(tree.value):
             place = f"{path}[{index}]"
             value = self.fit(child, wanted, place)
@@ -236,8 +236,8 @@ class _Fitter:
                     Problem("null-entry", place, messages.SPEC_ENTRY_EMPTY.fill(), child.line)
                 )
             empty: Any = {"string": "", "uint32": 0}.get(wanted, None if wanted[0] == "*" else {})
-            found.append(empty if value is None else value)
-        return found
+            items.append(empty if value is None else value)
+        return items
 
     def _fit_scalar(self, tree: YamlTree, wanted: str, path: str) -> Any:
         value = tree.value

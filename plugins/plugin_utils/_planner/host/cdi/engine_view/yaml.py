@@ -200,13 +200,13 @@ class _Decoder:
         if id(node) in self.open:
             raise UnreadableYaml(format_messages.ANCHOR_IN_ITSELF.fill(), node.line)
         self.open.add(id(node))
-        found: Any = (
+        decoded: Any = (
             [self.decode_value(child) for child in node.children]
             if node.kind == "list"
             else self._decode_mapping(node)
         )
         self.open.discard(id(node))
-        return found
+        return decoded
 
     def _count_steps(self, node: _Node, steps: int) -> None:
         self.count += steps
@@ -224,7 +224,7 @@ class _Decoder:
         return dc.replace(seen[0] if seen else self.decode_value(target), line=node.line)
 
     def _decode_mapping(self, node: _Node) -> dict[Key, YamlTree]:
-        found: dict[Key, YamlTree] = {}
+        mapping: dict[Key, YamlTree] = {}
         merges: list[tuple[dict[Key, YamlTree], int]] = []
         pairs = iter(node.children)
         for key, value in zip(pairs, pairs, strict=True):
@@ -235,17 +235,17 @@ class _Decoder:
             if isinstance(name, (dict, list)):
                 raise UnreadableYaml(messages.SPEC_KEY_NOT_TEXT.fill(), key.line)
             pair = (type(name).__name__, name)
-            if pair in found:
+            if pair in mapping:
                 raise UnreadableYaml(
-                    messages.SPEC_KEY_TWICE.fill(key=name, first=found[pair].line),
+                    messages.SPEC_KEY_TWICE.fill(key=name, first=mapping[pair].line),
                     key.line,
                     "duplicate-key",
                 )
-            found[pair] = dc.replace(self.decode_value(value), line=key.line)
+            mapping[pair] = dc.replace(self.decode_value(value), line=key.line)
         for part, line in merges:
-            self.merged_twice += [(str(pair[1]), line) for pair in part if pair in found]
-            found = {**part, **found}
-        return found
+            self.merged_twice += [(str(pair[1]), line) for pair in part if pair in mapping]
+            mapping = {**part, **mapping}
+        return mapping
 
     def _list_merged(self, node: _Node) -> list[dict[Key, YamlTree]]:
         """Return the mappings that a merge names, the one that counts most first."""

@@ -116,9 +116,9 @@ def generate(
         offer: combine(build_device_edits(seen, offer.paths, options, files_of), offer.more)
         for offer in offers
     }
-    found = [Device(name, edits[offer]) for offer in offers for name in offer.names]
+    devices = [Device(name, edits[offer]) for offer in offers for name in offer.names]
     if layout.everything:
-        found.append(
+        devices.append(
             Device(
                 ALL,
                 combine(
@@ -134,7 +134,7 @@ def generate(
         build_node_edits(seen, layout.shared(seen), options),
     )
     # a device without edits makes a whole file invalid
-    named = [d for d in found if d.edits != NOTHING]
+    named = [d for d in devices if d.edits != NOTHING]
     spec = finish_spec(
         Spec("", tuple(sorted(named, key=names.sort_device_names)), options.kind, shared)
     )

@@ -103,10 +103,10 @@ def find_hook_program(
         chosen = packages.choose_package_version(policy, facts.toolkit)
         version = parse_hook_release(chosen) or NEWEST
         return HookProgram(INSTALLED if version >= FIRST else f"/usr/bin/{TOOL}", version)
-    found = facts.found.value
+    programs = facts.found.value
     version = parse_hook_release(facts.toolkit.get_version(packages.BASE) or "")
     for name in (PROGRAM, TOOL):
-        path = found.get(name)
+        path = programs.get(name)
         if path:
             return HookProgram(path, version if path.startswith("/usr/bin/") else ())
     return None

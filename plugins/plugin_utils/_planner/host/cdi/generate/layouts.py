@@ -66,20 +66,20 @@ class Layout:
 
 def offer_workload_devices(seen: Hardware, strategies: tuple[str, ...]) -> list[DeviceOffer]:
     """Offer whole GPUs, or their MIG devices if they have some."""
-    found = []
+    offers = []
     for board in inventory.list_offered_boards(seen):
         if not board.devices:
-            found.append(
+            offers.append(
                 DeviceOffer(tuple(names.name_gpu(board, strategies)), (board.path, *board.drm))
             )
-        found += [
+        offers += [
             DeviceOffer(
                 tuple(names.name_mig_device(board, mig, strategies)),
                 list_mig_paths(seen, board, mig),
             )
             for mig in board.devices
         ]
-    return found
+    return offers
 
 
 def list_mig_paths(seen: Hardware, board: Board, mig: MigDevice) -> tuple[str, ...]:
@@ -117,15 +117,15 @@ def offer_models(seen: Hardware, _strategies: tuple[str, ...]) -> list[DeviceOff
     known = [b for b in inventory.list_offered_boards(seen) if names.get_model_name(b)]
     whole = [b for b in known if not b.devices]
     kinds = dict.fromkeys(names.get_model_name(b) for b in whole)
-    found = [
+    offers = [
         DeviceOffer(
             (kind,),
             tuple(p for b in whole if names.get_model_name(b) == kind for p in (b.path, *b.drm)),
         )
         for kind in kinds
     ]
-    found += [DeviceOffer((names.name_gpu_by_model(b),), (b.path, *b.drm)) for b in whole]
-    return found + [
+    offers += [DeviceOffer((names.name_gpu_by_model(b),), (b.path, *b.drm)) for b in whole]
+    return offers + [
         DeviceOffer((names.name_mig_device_by_model(b, m),), list_mig_paths(seen, b, m))
         for b in known
         for m in b.devices

@@ -41,25 +41,25 @@ def list_spec_host_paths(spec: Value, *, nodes: bool) -> set[str]:
 
     nodes: false for an offline tree, which has no nodes of its own.
     """
-    found: set[str] = set()
+    paths: set[str] = set()
     for _device, path, edits in document_rules.list_all_edits(spec):
         if nodes:
-            found |= {
+            paths |= {
                 get_node_host_path(n)
                 for _p, n in document_rules.list_edit_entries(edits, path, "deviceNodes")
             }
-        found |= {
+        paths |= {
             str(m.get("hostPath", ""))
             for _p, m in document_rules.list_edit_entries(edits, path, "mounts")
         }
-        found |= {
+        paths |= {
             str(h.get("path", ""))
             for _p, h in document_rules.list_edit_entries(edits, path, "hooks")
             if h.get("hookName") != "startContainer"
         }
     return {
         p
-        for p in found
+        for p in paths
         if p.startswith("/") and "\0" not in p and not stand_ins.is_partly_hidden(p)
     }
 

@@ -203,7 +203,7 @@ def plan_template_removal(facts: ContainerdFacts, files: FileSet, manager: str) 
     )
     if finds:
         template.require_templates(facts.templates, finds, files.root_path)
-    found = next(
+    own = next(
         (
             file
             for file in map(facts.templates.get, paths)
@@ -211,19 +211,19 @@ def plan_template_removal(facts: ContainerdFacts, files: FileSet, manager: str) 
         ),
         None,
     )
-    if found is None:
+    if own is None:
         return RemovalPart()
-    original = facts.earlier.originals.get(found.place)
-    unchanged = bool(original) and (original or {}).get("sha256_after") == found.sha256
-    said = owned_file.back(found.path, True, False, owned_file.BACK)
+    original = facts.earlier.originals.get(own.place)
+    unchanged = bool(original) and (original or {}).get("sha256_after") == own.sha256
+    said = owned_file.back(own.path, True, False, owned_file.BACK)
     remove: transaction.Remove = {
-        "path": found.place,
+        "path": own.place,
         "op": "remove",
-        "expect": found.sha256,
+        "expect": own.sha256,
         "forget": True,
     }
-    change: transaction.Change = {"path": found.place, "op": "restore"} if unchanged else remove
-    return RemovalPart(gone=(change,), differences=(said,), diffs=((found.path, found.text, ""),))
+    change: transaction.Change = {"path": own.place, "op": "restore"} if unchanged else remove
+    return RemovalPart(gone=(change,), differences=(said,), diffs=((own.path, own.text, ""),))
 
 
 def plan_drop_in_removal(file: ConfigFile, original: Original | None) -> RemovalPart:
@@ -458,11 +458,11 @@ def remove_own_runc(
     Alone it is of no use.
     """
     written = {"runtime_type": releases.RUNC_TYPE, "options": {"SystemdCgroup": False}}
-    found = toml.look_up_toml(doc.data, at)
+    table = toml.look_up_toml(doc.data, at)
     if (
         toml.look_up_toml(was, (*at, "runc")) is None
-        and isinstance(found, Mapping)
-        and dict(found) == {"runc": written}
+        and isinstance(table, Mapping)
+        and dict(table) == {"runc": written}
     ):
         return toml.remove_toml_key(doc, (*at, "runc"))
     return doc

@@ -356,11 +356,11 @@ def carry_adopted_settings(
         for o in removed
         for name, entry in _read_handlers_of_text(str(o.get("content") or "")).items()
     }
-    found: list[CriSetting] = []
+    carried: list[CriSetting] = []
     for table in containerd_places.TABLES if known else ():
         own = toml.look_up_toml(mine.doc.data, table, {})
         there = [name for name in toml.look_up_toml(own, RUNTIMES, {}) if name in known]
-        found += _keep_handlers_as_they_are(
+        carried += _keep_handlers_as_they_are(
             own,
             [n for n in there if n not in asked],
             str(toml.look_up_toml(own, DEFAULT, "")),
@@ -372,11 +372,11 @@ def carry_adopted_settings(
             if n in asked
             for s in keep_handler_settings(n, toml.look_up_toml(own, (*RUNTIMES, n), {}), COPIED)
         ]
-        found += cri_settings.list_settings_beyond(
+        carried += cri_settings.list_settings_beyond(
             wanted,
             [s for s in (cri_settings.intersect_setting(s, known[s.path[2]]) for s in both) if s],
         )
-    return found
+    return carried
 
 
 def _keep_handlers_as_they_are(
@@ -385,7 +385,7 @@ def _keep_handlers_as_they_are(
     """Return settings for these handlers of a CRI table, and for the default if it is one of them
     and nothing else is wanted.
     """
-    found = [
+    settings = [
         setting
         for name in names
         for setting in keep_handler_settings(
@@ -393,8 +393,8 @@ def _keep_handlers_as_they_are(
         )
     ]
     if default in names and not any(w.path == DEFAULT for w in wanted):
-        found.append(CriSetting(DEFAULT, default, CARRIED_DEFAULT))
-    return found
+        settings.append(CriSetting(DEFAULT, default, CARRIED_DEFAULT))
+    return settings
 
 
 def _was_removed(original: Mapping[str, Any]) -> bool:

@@ -122,16 +122,16 @@ def choose_containerd_base(
     not sent from the host.
     """
     _require_fitting(cri, handler)
-    found = [
+    candidates = [
         (name, entry)
         for name, entry in _list_base_candidates(cri, handler.name, written, default_before, made)
         if fits_runc_entry(entry)
     ]
-    origin, entry = found[0]
+    origin, entry = candidates[0]
     _require_sent(origin, entry)
     says = {
         name: bool(o["SystemdCgroup"])
-        for name, e in found
+        for name, e in candidates
         if "SystemdCgroup" in (o := read_entry_options(cri, e))
     }
     first, systemd = next(iter(says.items()))  # the built-in one sets it

@@ -202,14 +202,14 @@ def list_detection_settings(look: ManagerLook, handler: Handler) -> list[CriSett
     require_same_driver(look, handler, entry, systemd)
     at: Path = (*releases.RUNTIMES, handler.name)
     why = about_rendered.FOUND_AT_START.fill(title=look.title, program=program)
-    found = [
+    settings = [
         CriSetting((*at, "runtime_type"), releases.RUNC_TYPE, why),
         CriSetting((*at, "options", "BinaryName"), program, why),
     ]
     return (
-        found
+        settings
         if systemd is None
-        else [*found, CriSetting((*at, "options", "SystemdCgroup"), systemd, why)]
+        else [*settings, CriSetting((*at, "options", "SystemdCgroup"), systemd, why)]
     )
 
 

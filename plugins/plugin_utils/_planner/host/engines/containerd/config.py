@@ -199,7 +199,7 @@ def _walk_imports(sight: Sight, root_path: str, version: Version) -> FileSet:
     if not first.exists:
         return FileSet(root_path, (), sight.facts.keep)
     root = _read_config_file(first, root_path, ())
-    found = {root_path: root}
+    files = {root_path: root}
     queue = collections.deque([root])
     unknown: list[
         queries.Question
@@ -214,14 +214,14 @@ def _walk_imports(sight: Sight, root_path: str, version: Version) -> FileSet:
                 continue
             for path, file in resolved:
                 # containerd loads a file once, and so files may import each other (LoadConfig)
-                if path in found:
+                if path in files:
                     continue
-                _check_import_bounds(current, len(found))
-                found[path] = _read_config_file(file, path, (*current.parents, current.path))
-                queue.append(found[path])
+                _check_import_bounds(current, len(files))
+                files[path] = _read_config_file(file, path, (*current.parents, current.path))
+                queue.append(files[path])
     if unknown:
         raise NeedMore(unknown)
-    return FileSet(root_path, tuple(found.values()), sight.facts.keep)
+    return FileSet(root_path, tuple(files.values()), sight.facts.keep)
 
 
 def _check_import_bounds(current: ConfigFile, files: int) -> None:

@@ -70,14 +70,14 @@ def list_settings_beyond(wanted: list[CriSetting], more: list[CriSetting]) -> li
     The annotations that a handler passes on add up. For any other key, the wanted setting counts.
     """
     said = {w.path: w.value for w in wanted}
-    found = [s for s in more if s.path not in said]
+    beyond = [s for s in more if s.path not in said]
     lists = [
         s
         for s in more
         if s.path in said and s.path[-1] == ANNOTATIONS and not set(s.value) <= set(said[s.path])
     ]
     return [
-        *found,
+        *beyond,
         *(dc.replace(s, value=list(dict.fromkeys((*s.value, *said[s.path])))) for s in lists),
     ]
 
@@ -131,7 +131,7 @@ def derive_containerd_settings(
 def _list_handler_settings(handler: Handler, decision: Decision, base: Base) -> list[CriSetting]:
     origin, entry = base.origin, base.entry
     at: Path = ("containerd", "runtimes", handler.name)
-    found = [
+    settings = [
         CriSetting(
             (*at, "runtime_type"),
             releases.RUNC_TYPE,
@@ -140,8 +140,8 @@ def _list_handler_settings(handler: Handler, decision: Decision, base: Base) -> 
     ]
     if entry.get("runtime_type", "") not in ("", releases.RUNC_TYPE):
         why = about_handlers.TYPE_RENAMED.fill(type=entry["runtime_type"], handler=origin)
-        found = [CriSetting((*at, "runtime_type"), releases.RUNC_TYPE, why)]
-    found += [
+        settings = [CriSetting((*at, "runtime_type"), releases.RUNC_TYPE, why)]
+    settings += [
         CriSetting((*at, k), v, about_handlers.COPIED.fill(handler=origin))
         for k, v in _list_copied_settings(entry).items()
     ]
@@ -152,10 +152,10 @@ def _list_handler_settings(handler: Handler, decision: Decision, base: Base) -> 
     ]
     if annotations:
         why = about_handlers.ANNOTATIONS_READ.fill()
-        found.append(CriSetting((*at, ANNOTATIONS), list(dict.fromkeys(annotations)), why))
+        settings.append(CriSetting((*at, ANNOTATIONS), list(dict.fromkeys(annotations)), why))
     copied = {k: v for k, v in base.options.items() if k != "BinaryName"}
     options = {"BinaryName": handler.binary, **copied, **handler.options}
-    return found + [
+    return settings + [
         CriSetting((*at, "options", key), value, _explain_option(handler, base, key))
         for key, value in options.items()
     ]

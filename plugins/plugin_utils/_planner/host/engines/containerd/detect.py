@@ -435,15 +435,15 @@ def _get_default_handler(status: Mapping[str, Any], cri: Mapping[str, Any]) -> s
 def _list_handlers(
     status: Mapping[str, Any], cri: Mapping[str, Any], version: Version
 ) -> dict[str, str]:
-    found = (
+    handlers = (
         toml.look_up_toml(status, ("containerd", "runtimes"))
         or toml.look_up_toml(cri, ("containerd", "runtimes"))
         or {}
     )
-    found = options.read_options_of_handlers(found, version)
+    handlers = options.read_options_of_handlers(handlers, version)
     return {
         str(n): str(((r or {}).get("options") or {}).get("BinaryName") or "")
-        for n, r in found.items()
+        for n, r in handlers.items()
     }
 
 

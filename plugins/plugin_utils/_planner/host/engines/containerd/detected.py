@@ -355,8 +355,8 @@ def find_config_argument(facts: DetectionFacts, instance: Instance) -> str:
     for path in reversed(list_manager_unit_files(facts, instance)):
         text = facts.arguments.get(path).text
         if "ExecStart=" in text:
-            found = re.finditer(rf"({HANDED_ON})?{FLAG}", text.rpartition("ExecStart=")[2])
-            return next((str(one.group(2)) for one in found if not one.group(1)), "")
+            flags = re.finditer(rf"({HANDED_ON})?{FLAG}", text.rpartition("ExecStart=")[2])
+            return next((str(one.group(2)) for one in flags if not one.group(1)), "")
     return ""
 
 

@@ -75,23 +75,23 @@ def list_taken_over_handlers(
 def _list_leftover_rows(
     file: ConfigFile, names: list[str], version: Version, planned: Plan
 ) -> Iterator[Leftover]:
-    found: dict[str, str] = {}
+    rows: dict[str, str] = {}
     for table in TABLES:
         runtimes = options.read_options_of_handlers(
             toml.look_up_toml(file.doc.data, (*table, *RUNTIMES), {}), version
         )
-        found.update(
+        rows.update(
             {
                 name: program
                 for name, program in config.list_handler_programs(runtimes).items()
                 if name in names
             }
         )
-    its = [name for name, program in found.items() if gpu_operator.is_its(program)]
-    others = [name for name, program in found.items() if nvidia_ctk.runs_nvidia(program)]
+    its = [name for name, program in rows.items() if gpu_operator.is_its(program)]
+    others = [name for name, program in rows.items() if nvidia_ctk.runs_nvidia(program)]
     for tool, handlers in ((gpu_operator.TOOL, its), (nvidia_ctk.UNKNOWN, others)):
         if handlers:
-            before = {name: found[name] for name in handlers}
+            before = {name: rows[name] for name in handlers}
             note = nvidia_ctk.note_program_mode(
                 before, {**before, **_list_planned_programs(planned, handlers)}
             )

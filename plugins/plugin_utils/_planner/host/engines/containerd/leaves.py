@@ -170,21 +170,21 @@ def list_compared_tables(names: Iterable[str]) -> list[Path]:
 def merge_leaves(tags: TagFacts, files: FileSet, version: Version) -> dict[Path, Leaf]:
     """Return the CRI table as this release merges it from the files."""
     facts, schema = releases.get_release_facts(version), config.get_schema_in_force(files, version)
-    found: dict[Path, Leaf] = {}
+    merged: dict[Path, Leaf] = {}
     for file in files.files:
         for table in _list_cri_tables(file):
             if config.is_table_read(table, file, schema, facts):
                 part = list_file_leaves(tags, files, file, table)
-                found = part if facts.merge == "replace" else {**found, **part}
-    if facts.keeps_runc or not any(path[:2] == releases.RUNTIMES for path in found):
-        found = {
+                merged = part if facts.merge == "replace" else {**merged, **part}
+    if facts.keeps_runc or not any(path[:2] == releases.RUNTIMES for path in merged):
+        merged = {
             **{
                 (*releases.RUNTIMES, *path): Leaf(value)
                 for path, value in _flatten_table(releases.BUILTIN_RUNTIMES, ())
             },
-            **found,
+            **merged,
         }
-    return _own_spelling(found, version)
+    return _own_spelling(merged, version)
 
 
 def _own_spelling(found: Mapping[Path, Leaf], version: Version) -> dict[Path, Leaf]:
@@ -211,7 +211,7 @@ def list_file_leaves(
 ) -> dict[Path, Leaf]:
     """Return one file's own table, tags included."""
     places = [(list(path), shape) for path, shape in files.keep.get("places") or ()]
-    found = {}
+    leaves = {}
     for path, value in _flatten_table(toml.look_up_toml(file.doc.data, table), ()):
         shape = selection.get_listed_shape(places, [*table, *path])
         if (
@@ -219,9 +219,9 @@ def list_file_leaves(
             and projector.fits_scanned_shape(shape, value)
             and not file_places.is_hidden_value(value)
         ):
-            found[path] = Leaf(value, file, (*table, *path))
+            leaves[path] = Leaf(value, file, (*table, *path))
     answer = tags.of_files.get((file.path, list_sorted_handlers(files)))
-    return {**found, **_add_tags(answer, table, file)}
+    return {**leaves, **_add_tags(answer, table, file)}
 
 
 def list_release_leaves(tags: TagFacts, files: FileSet, instance: Instance) -> dict[Path, Leaf]:
@@ -260,12 +260,12 @@ def _read_tags(obs: Observation, question: queries.Question) -> Mapping[str, Any
 
 def _add_tags(answer: Mapping[str, Any], table: Path, file: ConfigFile | None) -> dict[Path, Leaf]:
     places = [tuple(place) for place in answer.get("prefixes") or ()]
-    found = {}
+    tagged = {}
     for number, line, key, value in answer.get("leaves") or ():
         place = places[number]
         if place[: len(table)] == table:
-            found[(*place[len(table) :], HIDDEN + key)] = Leaf(value, file, line)
-    return found
+            tagged[(*place[len(table) :], HIDDEN + key)] = Leaf(value, file, line)
+    return tagged
 
 
 def _flatten_table(data: Any, at: Path) -> Iterator[tuple[Path, Any]]:

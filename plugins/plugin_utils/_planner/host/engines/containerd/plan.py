@@ -196,7 +196,7 @@ def _assemble_plan(
     )
     now = config.build_effective_cri_table(files, version)
     differences = tuple(_list_differences(changes, files, aim.names, now, aim.wanted, version))
-    found = assemble(
+    assembled = assemble(
         policy,
         facts.serving,
         instance,
@@ -209,9 +209,9 @@ def _assemble_plan(
         going=aim.going,
     )
     return dc.replace(
-        found,
+        assembled,
         advice=(
-            *found.advice,
+            *assembled.advice,
             *programs.explain_kept_programs(policy, aim.staying),
             *_advise_on_bases(aim.bases, aim.cri, instance),
         ),
@@ -306,8 +306,8 @@ def _verify(
     """Raise PlanError unless the sum of the files afterwards is the sum before and our keys. A file
     that is read later can spoil that.
     """
-    found = config.build_effective_cri_table(after, version)
-    unmet = cri_settings.list_unmet_settings(found, wanted)
+    effective = config.build_effective_cri_table(after, version)
+    unmet = cri_settings.list_unmet_settings(effective, wanted)
     engine_rules.require_counting(after, version, [setting.path for setting in unmet])
     for setting in unmet:
         for file in reversed(after.files):
@@ -320,7 +320,7 @@ def _verify(
                     and toml.look_up_toml(file.doc.data, (*table, *setting.path)) != setting.value
                 ):
                     raise _build_shadowed_error(file, table, setting, version, edited=edited)
-    if found != cri_settings.apply_settings_to_table(cri, wanted):
+    if effective != cri_settings.apply_settings_to_table(cri, wanted):
         raise PlanError(about_files.CHANGES_MORE.fill(), where=after.root_path)
 
 
@@ -525,7 +525,7 @@ def _find_removed_default(
 
 def _advise_on_other_files(files: FileSet, wanted: list[CriSetting]) -> list[str]:
     """Return advice about files of others that define our handler as well."""
-    found: list[str] = []
+    advice: list[str] = []
     for file in files.files[1:]:
         if file.doc.text.startswith(edit.FIRST_LINE):
             continue
@@ -533,8 +533,8 @@ def _advise_on_other_files(files: FileSet, wanted: list[CriSetting]) -> list[str
             handlers = toml.look_up_toml(file.doc.data, (*table, "containerd", "runtimes"), {})
             written = {w.path[2] for w in wanted if w.path[:2] == releases.RUNTIMES} - {"runc"}
             for name in sorted(written & set(handlers)):
-                found.append(about_handlers.DEFINED_TWICE.fill(path=file.path, handler=name))
-    return found
+                advice.append(about_handlers.DEFINED_TWICE.fill(path=file.path, handler=name))
+    return advice
 
 
 def _advise_on_bases(
@@ -543,10 +543,10 @@ def _advise_on_bases(
     """Return advice about the handlers that this collection copies: a doubtful cgroup driver, or a
     program that is not taken over.
     """
-    found: list[str] = []
+    advice: list[str] = []
     for name, base in bases.items():
         if base.doubt:
-            found.append(
+            advice.append(
                 about_handlers.DRIVER_IN_DOUBT.fill(
                     path=instance.config_path, doubt=base.doubt, handler=name
                 )
@@ -557,5 +557,5 @@ def _advise_on_bases(
             message = engine_messages.PROGRAM_NOT_TAKEN_OVER.fill(
                 copied=base.origin, program=base.program, handler=name
             )
-            found.append(message)
-    return found
+            advice.append(message)
+    return advice

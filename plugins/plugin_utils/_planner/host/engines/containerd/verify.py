@@ -374,19 +374,19 @@ def _allow(wanted: list[CriSetting]) -> list[str]:
         sorted({re.escape(w.path[2]) for w in wanted if w.path[:2] == ("containerd", "runtimes")})
     )
     keys = sorted({_build_key_pattern(w.path) for w in wanted})
-    found = (
+    patterns = (
         [r"imports = .*", r"\s*", rf"(?:{'|'.join(keys)}) = .*"]
         if keys
         else [r"imports = .*", r"\s*"]
     )
     if names:
-        found += [
+        patterns += [
             rf"\[plugins\.[\"']?[a-z0-9.]+[\"']?\.containerd\.runtimes\.[\"']?(?:{names})[\"']?(?:\.options)?\]"
         ]
         # A new entry is printed with all its keys, and each release has more of them; a key that
         # lost its value shows by that value.
-        found += [r"\w+ = (?:''|\"\"|0|false|\[\]|[\"'](?:0s|podsandbox)[\"'])"]
-    return found
+        patterns += [r"\w+ = (?:''|\"\"|0|false|\[\]|[\"'](?:0s|podsandbox)[\"'])"]
+    return patterns
 
 
 def get_pod_cgroup_parent(status: Mapping[str, Any], handler: str) -> str:

@@ -125,7 +125,7 @@ def find_ctk_drop_ins(
     known = tuple(
         list_source_candidates(others, force, {name for layer in here for name in layer.handlers})
     )
-    found = tuple(
+    drop_ins = tuple(
         _judge_found_file(
             policy, facts.earlier, layer, known, _list_free_handlers(facts, instance, layer)
         )
@@ -134,7 +134,7 @@ def find_ctk_drop_ins(
     usual = where.directory == f"{releases.CONFIG}.d"
     unread = facts.files.unread.value if usual else None
     return (
-        *found,
+        *drop_ins,
         *(
             (_judge_sleeping_file(policy, _judge_found_file(policy, facts.earlier, unread, known)),)
             if unread

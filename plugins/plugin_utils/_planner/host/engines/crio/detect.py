@@ -544,11 +544,11 @@ def list_expected_checksums(facts: crio_facts.CrioFacts) -> dict[str, str | None
     these.
     """
     where = facts.where.value
-    seen: dict[str, str | None] = {
+    checksums: dict[str, str | None] = {
         where.config: facts.files.by_path.get(where.config).sha256,
         where.drop_in: None,
     }
-    return {**seen, **{layer.path: layer.file.sha256 for layer in facts.files.loaded.value}}
+    return {**checksums, **{layer.path: layer.file.sha256 for layer in facts.files.loaded.value}}
 
 
 def get_expected_unit(instance: Instance) -> dict[str, str]:

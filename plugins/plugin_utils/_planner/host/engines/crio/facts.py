@@ -158,8 +158,8 @@ def read_crio_facts(policy: Policy, obs: Observation) -> CrioFacts:
 
 
 def _read_program(obs: Observation) -> str:
-    found = obs.get_answer(queries.ask_for_program(["crio"]))["found"]
-    return str(found.get("crio") or "")
+    paths = obs.get_answer(queries.ask_for_program(["crio"]))["found"]
+    return str(paths.get("crio") or "")
 
 
 def _read_package_version(obs: Observation) -> str:

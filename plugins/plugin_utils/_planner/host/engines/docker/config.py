@@ -339,8 +339,8 @@ def build_docker_value_error(
     kinds: Mapping[json_text.Path, str],
     wanted: str,
 ) -> PlanError:
-    found = BRIEF[kinds.get(path, name_value_kind(json_text.look_up_json(doc, path)))]
-    other = messages.DOCKER_WRONG_TYPE.fill(key=".".join(path), found=found, wanted=wanted)
+    kind = BRIEF[kinds.get(path, name_value_kind(json_text.look_up_json(doc, path)))]
+    other = messages.DOCKER_WRONG_TYPE.fill(key=".".join(path), found=kind, wanted=wanted)
     return PlanError(other, where=doc.path, line=json_text.find_member_line(doc, path))
 
 

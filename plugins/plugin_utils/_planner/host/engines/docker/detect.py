@@ -166,7 +166,7 @@ def _find_own(
         named_file.require_named_file(policy, facts.files.get, config.CONFIG)
     info = facts.info.get(where.socket) if running else {}
     version = get_docker_version(policy, facts, "" if running else binary, info)
-    found = Instance(
+    instance = Instance(
         engine="docker",
         version=version,
         binary=binary or "/usr/bin/dockerd",
@@ -191,8 +191,8 @@ def _find_own(
     )
     owner = facts.image_manager.value
     if owner:
-        return (dc.replace(found, manager=owner.name, refusal=owner.refusal),)
-    return (dc.replace(found, refusal=refuse_docker(policy, facts, found, info)),)
+        return (dc.replace(instance, manager=owner.name, refusal=owner.refusal),)
+    return (dc.replace(instance, refusal=refuse_docker(policy, facts, instance, info)),)
 
 
 def get_docker_default(facts: docker_facts.DockerFacts, path: str, info: Mapping[str, Any]) -> str:
@@ -240,13 +240,15 @@ def list_docker_runtimes(
     in_file = docker_facts.get_docker_setting(facts, path, "runtimes") if not info else None
     said = info.get("Runtimes") if info else in_file
     entries = said if isinstance(said, Mapping) else {}
-    found = {
+    runtimes = {
         name: str(entry.get("path") or "")
         for name, entry in entries.items()
         if isinstance(entry, Mapping)
     }
     return {
-        name: program for name, program in found.items() if not file_places.is_hidden_value(program)
+        name: program
+        for name, program in runtimes.items()
+        if not file_places.is_hidden_value(program)
     }
 
 
@@ -448,9 +450,9 @@ def list_docker_leftovers(
 def advise_on_docker_plan(
     policy: Policy, instance: Instance, decision: Decision, flags: config.Flags
 ) -> tuple[str, ...]:
-    found: list[str] = []
+    advice: list[str] = []
     if policy.cdi_spec_dirs and docker_plan.parse_docker_series(instance) < CDI_SINCE:
-        found.append(messages.DIRECTORIES_NOT_WRITTEN.fill(version=instance.version))
+        advice.append(messages.DIRECTORIES_NOT_WRITTEN.fill(version=instance.version))
     by_flag = [
         handler.name
         for handler in policy.handlers
@@ -464,10 +466,10 @@ def advise_on_docker_plan(
         }
         if flags.where:
             place = f"{flags.where}:{flags.line}"
-            found.append(messages.RUNTIME_GIVEN_BY_UNIT.fill(**values, place=place))
+            advice.append(messages.RUNTIME_GIVEN_BY_UNIT.fill(**values, place=place))
         else:
-            found.append(messages.RUNTIME_GIVEN_BY_FLAG.fill(**values))
-    return tuple(found)
+            advice.append(messages.RUNTIME_GIVEN_BY_FLAG.fill(**values))
+    return tuple(advice)
 
 
 def check_docker_binaries(

@@ -123,8 +123,8 @@ def read_docker_facts(policy: Policy, obs: Observation) -> DockerFacts:
 
 
 def _read_program(obs: Observation) -> str:
-    found = obs.get_answer(queries.ask_for_program(["dockerd"]))["found"]
-    return str(found.get("dockerd") or "")
+    paths = obs.get_answer(queries.ask_for_program(["dockerd"]))["found"]
+    return str(paths.get("dockerd") or "")
 
 
 def _read_package_version(obs: Observation) -> str:

@@ -164,9 +164,9 @@ def counts_as_engine(policy: Policy, others: Iterable[Instance]) -> bool:
 
     If another engine is only stopped or silent, Podman counts by its name alone.
     """
-    found = tuple(others)
+    engines = tuple(others)
     return NAME in policy.engines or (
-        all(i.refusal for i in found) and not refusals.open_ones(policy, found)
+        all(i.refusal for i in engines) and not refusals.open_ones(policy, engines)
     )
 
 

@@ -123,11 +123,11 @@ def read_podman_facts(obs: Observation) -> PodmanFacts:
 
 def _list_files(obs: Observation) -> list[ObservedFile]:
     """List the files of the host, in the order in which Podman reads them."""
-    found = [
+    files = [
         *(obs.get_file(path, KEEP) for path in FILES),
         *sorted(obs.list_glob_files(DROP_INS, KEEP), key=lambda f: f.path),
     ]
-    return [file for file in found if file.exists]
+    return [file for file in files if file.exists]
 
 
 def get_podman_directories(facts: PodmanFacts, version: str) -> Directories | None:
@@ -214,14 +214,14 @@ def warn_of_podman_hook(facts: PodmanFacts) -> tuple[str, ...]:
     """Warn of NVIDIA's hook in a directory that only Podman's own setting names: it would inject
     GPUs besides the CDI spec.
     """
-    found = get_last_podman_setting(facts, HOOKS)
-    names = host_paths.list_opened_directories(found.names) if found else ()
+    hooks = get_last_podman_setting(facts, HOOKS)
+    names = host_paths.list_opened_directories(hooks.names) if hooks else ()
     paths = [f"{name}/{hook_files.NAME}" for name in names if name not in hook_files.USUAL]
     facts.asked.require(queries.ask_for_file(path, content=False) for path in paths)
     return tuple(
-        messages.HOOK_BESIDE_CDI.fill(path=path, place=found.where)
+        messages.HOOK_BESIDE_CDI.fill(path=path, place=hooks.where)
         for path in paths
-        if found and facts.is_there.get(path)
+        if hooks and facts.is_there.get(path)
     )
 
 
