@@ -8,7 +8,7 @@ lacks.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
@@ -46,20 +46,29 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 
 
 @dc.dataclass(frozen=True)
-class OfDriver:
+class DriverPart:
     """The driver's files that go into containers.
 
-    common: what every container gets. of_drm: what comes next to the DRM nodes of one device.
+    common: the edits that every container gets. links: the names of each DRM node by its bus, as
+    target and path of a symbolic link. how: the way in which files are mounted.
     """
 
     common: Edits
-    of_drm: Callable[[tuple[str, ...]], Edits]
-    profile: str
+    links: Mapping[str, Sequence[tuple[str, str]]]
+    how: profiles.MountPlan
     missing: tuple[str, ...]
     left_out: tuple[str, ...]
     void_mount: bool
     bare: bool = False  # not one library of the driver was found
     obstacles: tuple[Message, ...] = ()  # why some files were not found, or are not mounted
+
+    @property
+    def profile(self) -> str:
+        return self.how.profile
+
+    def build_edits_of_drm(self, drm: tuple[str, ...]) -> Edits:
+        """Build the edits that come next to the DRM nodes of one device."""
+        return profiles.build_gpu_link_edits(drm, self.links, self.how)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -74,7 +83,7 @@ class OfDriver:
 
 def read_driver_part(
     policy: Policy, obs: Observation, host: HostDecision, driver: Driver
-) -> OfDriver:
+) -> DriverPart:
     """Read the files of the kernel module's version, since no others work with it."""
     programs = hooks.read_hook_program_facts(obs)
     machine = str(obs.host.get("machine") or "x86_64")
@@ -86,10 +95,10 @@ def read_driver_part(
         driver.version,
     )
     common = profiles.build_common_edits(files, how)
-    return OfDriver(
+    return DriverPart(
         common,
-        lambda drm: profiles.build_gpu_link_edits(drm, links, how),
-        how.profile,
+        links,
+        how,
         files.missing,
         files.left_out,
         void_mount.is_safe(
@@ -100,7 +109,7 @@ def read_driver_part(
     )
 
 
-def require_libraries(of: OfDriver, version: str, writes: Iterable[Plan]) -> None:
+def require_libraries(of: DriverPart, version: str, writes: Iterable[Plan]) -> None:
     """Raise PlanError if a spec would give containers GPUs and nothing that can use them.
 
     nvidia-ctk makes no spec then either.

@@ -116,7 +116,7 @@ class Made:
     specs: Mapping[str, build.Generated]
     source: str
     notes: tuple[str, ...] = ()
-    of: driver_part.OfDriver | None = None
+    of: driver_part.DriverPart | None = None
     missing: tuple[str, ...] = ()
 
     @property
@@ -412,7 +412,7 @@ def make_specs(
 def generate_specs(
     policy: Policy,
     host: HostDecision,
-    of: driver_part.OfDriver,
+    of: driver_part.DriverPart,
     look: inventory.Hardware,
     words: tuple[str, ...] = (),
 ) -> Made:
@@ -448,7 +448,7 @@ def get_layout_part(policy: Policy, look: inventory.Hardware, layout: str) -> in
 def generate_one_spec(
     policy: Policy,
     host: HostDecision,
-    of: driver_part.OfDriver,
+    of: driver_part.DriverPart,
     look: inventory.Hardware,
     name: str,
     layout: str,
@@ -465,7 +465,7 @@ def generate_one_spec(
         features=frozenset(policy.cdi_features or catalogue.FEATURES),
         void_mount=of.void_mount,
     )
-    made = build.generate(look, options, of.common, of.of_drm)
+    made = build.generate(look, options, of.common, of.build_edits_of_drm)
     too_new = version.list_needs_above_cap(made.spec, host.cdi_version_cap)
     if too_new:
         raise PlanError(

@@ -52,7 +52,7 @@ class SpecFacts:
     watch: staleness_guard.WatchFacts
     hardware: Fact[inventory.Hardware]
     sources: sources.SourceFacts
-    of_driver: Fact[driver_part.OfDriver]
+    of_driver: Fact[driver_part.DriverPart]
     outer: Fact[str]
     spec_host: Fact[staleness.SpecHost]
     nodes: Fact[Mapping[str, gpus.DeviceFile]]

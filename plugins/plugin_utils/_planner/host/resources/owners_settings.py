@@ -67,7 +67,7 @@ class SeenSettings:
     """The file's data, and whether there is anything at a path of the host."""
 
     data: Mapping[str, Any]
-    exists: Callable[[str], bool]
+    exists: Lookup[str, bool]
 
 
 @dc.dataclass(frozen=True)
@@ -115,13 +115,13 @@ def _find_no_host_program(value: Any, seen: SeenSettings) -> str:
     if not isinstance(value, str) or not value.startswith("@/"):
         return ""
     plain = value[1:].removesuffix(".real")
-    there = [seen.exists(path) for path in (plain, f"{plain}.real")]
+    there = [seen.exists.get(path) for path in (plain, f"{plain}.real")]
     return "" if any(there) else plain
 
 
 def _find_missing(value: Any, seen: SeenSettings) -> str:
     absolute = isinstance(value, str) and value.startswith("/")
-    return value if absolute and not seen.exists(value) else ""
+    return value if absolute and not seen.exists.get(value) else ""
 
 
 def _find_no_program(value: Any, seen: SeenSettings) -> str:
@@ -274,7 +274,7 @@ def advise_on_owner_settings(
     Raise one NeedMore for all paths that the look did not ask for.
     """
     cgroups = toml.look_up_toml(document.data, NO_CGROUPS) is not True
-    read, seen = frozenset(modes), SeenSettings(document.data, facts.exists.get)
+    read, seen = frozenset(modes), SeenSettings(document.data, facts.exists)
     advice: list[Message] = []
     unanswered = []
     for setting in SETTINGS:
