@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import dataclasses as dc
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import (
     entry as container_test_entry,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    runtime_words,
 )
 
 from tests.lab import images, seed
@@ -46,6 +50,7 @@ shift 2
 {crictl} exec "$container" "$@"
 """
 PARTS = ("env", "cat /proc/self/mountinfo")
+ENDED_EARLY = re.compile("|".join(runtime_words.EARLY))
 
 
 @dc.dataclass(frozen=True)
@@ -78,9 +83,14 @@ def start(
 ) -> Inside:
     """Start a container with these CDI devices and try all these nodes in it.
 
-    more: a script whose output is kept.
+    more: a script whose output is kept. As in a verification, a container whose runtime ended
+    before it had read the configuration is started again.
     """
-    done = lab.exec(host, command(lab.host(host).spec.kind, devices, trial(nodes, more), account))
+    argv = command(lab.host(host).spec.kind, devices, trial(nodes, more), account)
+    for _try in range(container_test_entry.TRIES):
+        done = lab.exec(host, argv)
+        if not done.returncode or not ENDED_EARLY.search(done.stdout + done.stderr):
+            break
     if done.returncode:
         return Inside(refused=(done.stderr or done.stdout).strip() or f"status {done.returncode}")
     return read(done.stdout)
