@@ -61,8 +61,10 @@ CLAUSES = (
     Clause(r"unable to start init|starting init process command", _EARLY, early=True),
     # runc#2736
     Clause(r"container init was OOM-killed|possibly OOM-killed", messages.OUT_OF_MEMORY),
-    # kubernetes#109182, runc#3312
-    Clause(r"unable to apply cgroup configuration|applying cgroup configuration", _CGROUP),
+    # kubernetes#109182, runc#3312: now and then, and before runc init has been sent anything
+    Clause(
+        r"unable to apply cgroup configuration|applying cgroup configuration", _CGROUP, early=True
+    ),
     Clause(r"expected cgroupsPath to be of format \"slice:prefix:name\"", _CGROUP),
     Clause(r"error creating systemd unit|Timeout waiting for systemd|sd-bus call", _CGROUP),
     Clause(r"in an invalid state|in (?:domain )?threaded mode", _CGROUP),

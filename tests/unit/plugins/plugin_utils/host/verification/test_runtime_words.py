@@ -117,7 +117,7 @@ SAID = [
         ),
         f"no such file or directory; unable to apply cgroup configuration; {WRAPPED}",
         "cgroup-not-made",
-        False,
+        True,
     ),
     (
         "runc#3312, runc 1.0",
@@ -128,7 +128,7 @@ SAID = [
         ),
         "applying cgroup configuration; error creating systemd unit; OCI runtime create failed",
         "cgroup-not-made",
-        False,
+        True,
     ),
     (
         "runc 1.1, specconv: the engine's cgroup driver is not that of its pods",
