@@ -25,6 +25,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -43,6 +44,8 @@ NIGHT = 3 * 3600.0  # the same of a nightly run
 GRACE = 60.0  # seconds that a part has to take its hosts down
 # pytest's closing line without its frame: "2 failed, 7912 passed in 2248.83s (0:37:28)"
 CLOSING = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s\b", re.MULTILINE)
+# A file system in memory. Transactions wait for their bytes to be on a disk: some hundred times in a test.
+IN_MEMORY = Path("/dev/shm")
 # characters of a failed part's log that are shown besides the summary; the file has all
 LAST_WORDS = 12000
 
@@ -93,6 +96,30 @@ def environment() -> dict[str, str]:
     Otherwise each of some thousand runs of ansible-playbook compiles the collection again.
     """
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+@contextlib.contextmanager
+def folder_in_memory() -> Iterator[Path | None]:
+    """Make a folder for the files of unit tests, and remove it afterwards. Give None where there is
+    no file system in memory, or none that programs can be run from.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(
+            prefix="gpufleet-", dir=IN_MEMORY, ignore_cleanup_errors=True
+        )
+    except OSError:
+        yield None
+        return
+    with folder as place:
+        program = Path(place, "program")
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+        try:
+            subprocess.run([program], check=True)
+        except (OSError, subprocess.CalledProcessError):
+            yield None
+        else:
+            yield Path(place)
 
 
 def build(*arguments: str) -> bool:
@@ -155,6 +182,7 @@ class Run:
         self.running: dict[str, tuple[Part, subprocess.Popen[bytes], float]] = {}
         self.ended: queue.Queue[str] = queue.Queue()
         self.spent: dict[str, float] = {}
+        self.folder: Path | None = None  # in memory, for the files of unit tests
         self.begin = time.monotonic()
 
     def all(self) -> list[Ended]:
@@ -163,7 +191,7 @@ class Run:
         """
         self.logs.mkdir(parents=True, exist_ok=True)
         found = []
-        with interruptible():
+        with interruptible(), folder_in_memory() as self.folder:
             try:
                 while self.waiting or self.running:
                     self._start_what_fits()
@@ -192,7 +220,7 @@ class Run:
             process = subprocess.Popen(
                 tied(part.command),
                 cwd=ROOT,
-                env=environment(),
+                env={**environment(), **self._place_of_files(part)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -200,6 +228,11 @@ class Run:
             )
         self.running[part.name] = (part, process, time.monotonic())
         threading.Thread(target=self._wait, args=(part, process), daemon=True).start()
+
+    def _place_of_files(self, part: Part) -> dict[str, str]:
+        """Return the variable that tells pytest where a part with unit tests has its files."""
+        has_such = any(word.startswith("tests/unit") for word in part.command)
+        return {"PYTEST_DEBUG_TEMPROOT": str(self.folder)} if has_such and self.folder else {}
 
     def _wait(self, part: Part, process: subprocess.Popen[bytes]) -> None:
         if not await_end(process, self.limit):

@@ -319,3 +319,33 @@ def test_the_processor_time_of_a_part_has_that_of_its_children(tmp_path: Path) -
     (one,) = ran(tmp_path, script("a", code))
     assert one.passed
     assert one.processor >= 0.2
+
+
+def test_unit_tests_have_their_files_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import everything
+    import parts
+
+    here = tmp_path / "memory"
+    here.mkdir()
+    monkeypatch.setattr(everything, "IN_MEMORY", here)
+    monkeypatch.delenv("PYTEST_DEBUG_TEMPROOT", raising=False)
+    code = "import os; print(os.environ.get('PYTEST_DEBUG_TEMPROOT', 'nothing'))"
+    command = (sys.executable, "-c", code)
+    unit = parts.Part("unit", (*command, "tests/unit"), 1.0)
+    found = ran(tmp_path, unit, parts.Part("lab", (*command, "tests/integration"), 1.0))
+    said = {one.part.name: one.words.strip() for one in found}
+    assert Path(said["unit"]).parent == here
+    assert said["lab"] == "nothing"
+    assert list(here.iterdir()) == [], "it is removed at the end"
+
+
+def test_without_a_file_system_in_memory_files_are_where_pytest_puts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import everything
+
+    monkeypatch.setattr(everything, "IN_MEMORY", tmp_path / "none")
+    with everything.folder_in_memory() as place:
+        assert place is None
