@@ -188,11 +188,14 @@ class Answers(dict[str, Any]):
         )
 
     def _like(self, pattern: str) -> list[str]:
-        return [
+        start = re.split(r"[*?[]", pattern, maxsplit=1)[0]  # before the first wildcard
+        if start == pattern:
+            return [pattern] if self.files.get(pattern) is not None else []
+        return sorted(
             p
-            for p, text in sorted(self.files.items())
-            if text is not None and self._matches(p, pattern)
-        ]
+            for p, text in self.files.items()
+            if p.startswith(start) and text is not None and self._matches(p, pattern)
+        )
 
     def _entry(self, path: str) -> dict[str, Any]:
         text = self.files[path]
