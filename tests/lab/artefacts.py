@@ -168,6 +168,15 @@ GO_TOOLS: dict[str, GoTool] = {
             "libsqlite3",
         ),
     ),
+    # The engine's releases are no modules; v2.0.0-beta.24 is of the day of 29.8.1. The client is the
+    # newest that compiles as a module: those after it have no word on their language.
+    "docker-29": GoTool(
+        stamps=(
+            ("github.com/moby/moby/v2/dockerversion.Version", "29.8.1"),
+            ("github.com/docker/cli/cli/version.Version", "29.7.2"),
+        ),
+        static=True,
+    ),
     "crictl": GoTool(stamps=(("sigs.k8s.io/cri-tools/pkg/version.Version", "v1.36.0"),)),
     # Hosts have it. It is also what the promise that no container gets more than upstream gives is
     # held against (test_cdi_grants.py).

@@ -318,6 +318,22 @@ KINDS: dict[str, Kind] = {
     "docker-28": Kind(
         "forky", ("docker.io", "docker-cli"), "docker", "docker.service", DOCKER_STATE
     ),
+    # `--gpus` by CDI, and containerd's image store.
+    "docker-29": Kind(
+        "forky",
+        ("docker.io", "docker-cli"),
+        "docker",
+        "docker.service",
+        DOCKER_STATE,
+        programs="docker-29",
+        places=(
+            ("docker", "/usr/bin"),
+            ("dockerd", "/usr/sbin"),
+            ("docker-proxy", "/usr/sbin"),
+        ),
+        package="docker.io",
+        version="29.8.1-1",
+    ),
     # Releases of k3s and RKE2 from spring 2026 on read drop-ins; those before 2025 have containerd
     # 1.7 and one template.
     "k3s-like": _rancher(
@@ -334,4 +350,5 @@ KINDS: dict[str, Kind] = {
     # No daemon: the socket unit stands for the engine, and the images come with it.
     "podman-4.3": Kind("bookworm", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),
     "podman-5.4": Kind("trixie", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),
+    "podman-5.8": Kind("forky", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),
 }

@@ -65,6 +65,7 @@ LAB = {
     "pods": ("kubernetes_apply", "kubernetes_pods"),
     "what leaves": ("bad_input", "failed_queries", "what_leaves"),
     "first day": ("first_day", "docker"),
+    "newest engines": ("newest_engines",),
     "ways": ("transport", "local_user", "oldest_core"),
     "faults": ("faults",),
     "rollback": ("rollback", "executor"),

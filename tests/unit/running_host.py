@@ -103,6 +103,7 @@ STAT_FIELDS = (
     "st_gid",
     "st_size",
     "st_mtime",
+    "st_ctime",
     "st_ino",
     "st_dev",
     "st_nlink",

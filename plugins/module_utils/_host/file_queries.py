@@ -32,6 +32,7 @@ def stat_fields(root, real, found):
         "group": host_files.map_id_names(root, "group").get(found.st_gid, str(found.st_gid)),
         "size": found.st_size,
         "mtime": found.st_mtime,
+        "ctime": found.st_ctime,
         "ino": found.st_ino,
         "dev": found.st_dev,
         "nlink": found.st_nlink,

@@ -58,8 +58,9 @@ HOST = TableShape(
 )  # fmt: skip
 _FILE: Mapping[str, Shape] = {
     "exists?": Flag(), "error?": ERROR, "real?": Maybe(PATH), "links?": PATHS, "sha256?": Maybe(SHA256), "type?": FILE_TYPE, "mode?": MODE,
-    "uid?": ID, "gid?": ID, "owner?": NAME, "group?": NAME, "size?": NUMBER, "mtime?": common.FILE_TIME, "ino?": Whole(0, (1 << 64) - 1),
-    "dev?": Whole(0, (1 << 64) - 1), "nlink?": NUMBER, "selinux?": Maybe(MESSAGE), "rdev?": RDEV, "untrusted?": MESSAGE,
+    "uid?": ID, "gid?": ID, "owner?": NAME, "group?": NAME, "size?": NUMBER, "mtime?": common.FILE_TIME, "ctime?": common.FILE_TIME,
+    "ino?": Whole(0, (1 << 64) - 1), "dev?": Whole(0, (1 << 64) - 1), "nlink?": NUMBER,
+    "selinux?": Maybe(MESSAGE), "rdev?": RDEV, "untrusted?": MESSAGE,
 }  # fmt: skip
 
 

@@ -56,6 +56,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     absent,
     config,
+    gpus_flag,
     messages,
     next_start,
 )
@@ -95,7 +96,11 @@ def list_questions(policy: Policy) -> list[queries.Question]:
             *start.list_unit_start_questions(policy.root, config.get_docker_unit(policy)),
         ]
     running = queries.ask_for_processes(["dockerd"], config.READ_FLAGS)
-    asked += [running, queries.ask_for_units([options.service or UNIT])]
+    asked += [
+        *gpus_flag.list_hook_questions(),
+        running,
+        queries.ask_for_units([options.service or UNIT]),
+    ]
     if processes.is_everything_declared(
         options
         # which process is Docker's is seen first: its name alone starts no service that systemd listens
@@ -417,6 +422,15 @@ def plan_instance(
     )
     info = facts.info.get(instance.socket) if policy.root == "/" else {}
     lag = docker_plan.find_docker_lag(desired, info)
+    if info and instance.unit:
+        lag = docker_plan.find_missed_hooks(
+            desired,
+            info,
+            lag,
+            facts.hooks,
+            docker_plan.parse_docker_series(instance),
+            facts.active_seconds.get(instance.unit),
+        )
     planned = next_start.require_docker_start(
         next_start.Docker(policy, facts, instance, doc, after.data, info), planned, lag
     )

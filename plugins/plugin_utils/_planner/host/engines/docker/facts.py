@@ -40,6 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config,
+    gpus_flag,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
@@ -65,8 +66,9 @@ class DockerFacts:
     a path. info: what the daemon says of itself, by its socket; {} if it does not answer.
     containers: the running ones by name, by the socket; reading them raises QueryFailed if Docker
     does not list them. banner: the version that a program prints, by the program's path. units: the
-    properties of a unit by its name. image_manager: the system whose image has the configuration,
-    None if none does.
+    properties of a unit by its name. active_seconds: for how long a unit has been active, None if
+    that is not known. hooks: the programs that the daemon looks for at its start. image_manager:
+    the system whose image has the configuration, None if none does.
     """
 
     process: Fact[Mapping[str, Any]]
@@ -86,6 +88,8 @@ class DockerFacts:
     containers: Lookup[str, tuple[str, ...]]
     banner: Lookup[str, str]
     units: Lookup[str, Mapping[str, str]]
+    active_seconds: Lookup[str, float | None]
+    hooks: gpus_flag.HookFacts
     image_manager: Fact[Manager | None]
     programs: programs.ProgramFacts
     earlier: earlier_runs.EarlierRuns
@@ -116,6 +120,8 @@ def read_docker_facts(policy: Policy, obs: Observation) -> DockerFacts:
             lambda path: versions.read_version_banner(obs.try_command([path, "--version"]).stdout)
         ),
         units=Lookup(obs.get_unit),
+        active_seconds=Lookup(obs.get_active_seconds),
+        hooks=gpus_flag.read_hook_facts(obs),
         image_manager=Fact(lambda: known.find_image_manager(obs)),
         programs=programs.read_program_facts(obs),
         earlier=earlier_runs.read_earlier_runs(obs),

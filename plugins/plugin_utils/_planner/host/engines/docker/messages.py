@@ -201,6 +201,10 @@ RESTORED_UNHEARD = Sentence(
 SWITCHES_AT_START = Sentence(
     "docker.switches-at-start", "Docker switches CDI and drops runtimes only at its start"
 )
+FINDS_HOOKS_AT_START = Sentence(
+    "docker.finds-hooks-at-start",
+    "docker run --gpus needs a program of NVIDIA's, which Docker looks for only at its start",
+)
 READS_RUNNING = Sentence(
     "docker.reads-running", "Docker reads runtimes and the default runtime while it runs"
 )

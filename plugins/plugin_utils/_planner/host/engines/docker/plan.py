@@ -20,6 +20,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     STANDARD_PATH,
     Decision,
@@ -43,6 +46,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config,
+    gpus_flag,
     messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
@@ -79,11 +83,12 @@ class DesiredDocker:
 class Lag:
     """The part of the configuration that the running daemon does not apply yet.
 
-    reload: a reload applies it. restart: only a restart does.
+    reload: a reload applies it. restart: only a restart does. why: the reason of the restart.
     """
 
     reload: bool
     restart: bool
+    why: Sentence = messages.SWITCHES_AT_START
 
 
 def parse_docker_series(instance: Instance) -> tuple[int, int]:
@@ -435,6 +440,27 @@ def find_docker_lag(desired: DesiredDocker, info: Mapping[str, Any]) -> Lag:
     return Lag(late, (desired.cdi and not dirs) or (bool(desired.dirs) and dirs != desired.dirs))
 
 
+def find_missed_hooks(
+    desired: DesiredDocker,
+    info: Mapping[str, Any],
+    lag: Lag,
+    hooks: gpus_flag.HookFacts,
+    series: tuple[int, int],
+    active_seconds: float | None,
+) -> Lag:
+    """Return what is not in force, with a restart if the daemon cannot serve `--gpus` without one.
+
+    A daemon that has our runtime was set up before: there a newer program is an upgrade, and its
+    predecessor was found.
+    """
+    new_here = bool(desired.paths) and not set(desired.paths) & set(info.get("Runtimes") or {})
+    if lag.restart or not new_here:
+        return lag
+    if not gpus_flag.has_missed_hooks(hooks, series, active_seconds):
+        return lag
+    return Lag(lag.reload, True, messages.FINDS_HOOKS_AT_START)
+
+
 def build_docker_health_check(
     instance: Instance, desired: DesiredDocker, restarted: bool
 ) -> transaction.Http:
@@ -523,7 +549,7 @@ def add_docker_action(
     left = lag.restart and not allowed
     actions: tuple[Restart, ...] = ()
     if restart:
-        actions = (Restart(instance.unit, "restart", messages.SWITCHES_AT_START.fill()),)
+        actions = (Restart(instance.unit, "restart", lag.why.fill()),)
     elif lag.reload:
         actions = (Restart(instance.unit, "reload", messages.READS_RUNNING.fill()),)
     return dc.replace(
