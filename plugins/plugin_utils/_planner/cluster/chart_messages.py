@@ -115,6 +115,17 @@ TOOLKIT_OFF = Sentence(
     "helm.toolkit-off",
     "The operator's toolkit is off, since this collection configures the engines.",
 )
+TOOLKIT_BY_NRI = Sentence(
+    "helm.toolkit-by-nri",
+    "{path} is set: the operator's toolkit is an NRI plugin, so it needs no path and no handler of an engine. containerd 1.7 serves NRI "
+    "only if its file says so.",
+)
+NRI_ON_SOME = Sentence(
+    "helm.nri-on-some",
+    "{path} is set, and {hosts} do not keep the operator's toolkit",
+    why="the operator's pods get their GPUs from the NRI plugin in that toolkit, and none on these hosts",
+    next="Leave {path} out of gpufleet_kubernetes_values, or leave these hosts to the operator",
+)
 TOOLKIT_FOR_ALL = Sentence(
     "helm.toolkit-for-all",
     "{hosts}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them.",

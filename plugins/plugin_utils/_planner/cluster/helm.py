@@ -74,6 +74,10 @@ OF_GROUPS: Mapping[str, Callable[[Group], Any]] = {
     "cdi.nvidiaHookPath": lambda group: group.setting.hook or None,
     "runtimeClassName": lambda group: group.handler or None,
 }
+# The toolkit is an NRI plugin: it writes no configuration of an engine, and the operator's pods have
+# an annotation in the place of a RuntimeClass (TransformToolkit and setRuntimeClassName in
+# controllers/object_controls.go; what happens without it: rwlove/home-ops pull request 14313).
+NRI = "cdi.nriPluginEnabled"
 # Profile -> value of the chart that is rendered for all nodes -> the variable that sets it.
 RENDERED: Mapping[str, Mapping[str, str]] = {
     CHART: {"config.name": "gpufleet_kubernetes_config_map"},
@@ -218,6 +222,7 @@ def build_operator_values(
     """
     require_fit(groups, environment)
     require_no_toolkit(groups, kept, environment)
+    require_no_nri(groups, given)
     cdi = any(name in device_plugin.BY_CDI for name in list_environment_strategies(environment))
     toolkit, why = build_toolkit_values(kept, cdi, given)
     values: dict[str, Any] = {
@@ -225,7 +230,7 @@ def build_operator_values(
         "toolkit": toolkit,
     }
     handler = get_operator_runtime_class(groups, kept)
-    if handler:
+    if handler and not is_nri_wanted(given):
         values["operator"] = {"runtimeClass": handler}
     said = ", ".join(f"{name}={value}" for name, value in sorted(environment.items()))
     if groups:
@@ -237,9 +242,16 @@ def build_toolkit_values(
     kept: Kept, cdi: bool, given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Build the values of the operator's toolkit, with the reasons. It is off if no host is kept."""
+    if kept and is_nri_wanted(given):
+        return {"enabled": True}, (chart_messages.TOOLKIT_BY_NRI.fill(path=NRI),)
     if kept:
         return operator_toolkit.build_toolkit_environment_values(kept, cdi=cdi, given=given)
     return {"enabled": False}, (chart_messages.TOOLKIT_OFF.fill(),)
+
+
+def is_nri_wanted(given: Mapping[str, Any]) -> bool:
+    """Tell whether the user's values make the operator's toolkit an NRI plugin."""
+    return own_values.get_nested_value(given, NRI) is True
 
 
 def build_plugin_values(
@@ -390,6 +402,13 @@ def reads_annotation_prefix(m: ClusterMember, prefix: str) -> bool:
     An engine reads its own prefix alone, and the NVIDIA runtime reads the configured ones.
     """
     return prefix == "cdi.k8s.io/" if m.injection == "native-cdi" else prefix in m.answers
+
+
+def require_no_nri(groups: Sequence[Group], given: Mapping[str, Any]) -> None:
+    """Raise PlanError if the operator's pods depend on an NRI plugin that some hosts do not run."""
+    if groups and is_nri_wanted(given):
+        hosts = names.show_some_runs(m.host for g in groups for m in g.members)
+        raise PlanError(chart_messages.NRI_ON_SOME.fill(path=NRI, hosts=hosts))
 
 
 def require_no_toolkit(groups: Sequence[Group], kept: Kept, environment: Mapping[str, str]) -> None:

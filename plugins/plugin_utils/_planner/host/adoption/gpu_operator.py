@@ -71,12 +71,18 @@ MARKS = (DIRECTORY, PID_FILE)
 PROCESSES = ["nvidia-ctk-installer", "nvidia-toolkit"]
 CONTAINER = "nvidia-container-toolkit-ctr"
 KUBELET_ROOT = "/var/lib/kubelet"
+# Where engines serve NRI plugins. In that mode the toolkit mounts its directory, writes no file of
+# an engine, and no RuntimeClass is used (gpu-operator v26.7, transformNRISocketMounts and
+# setRuntimeClassName in controllers/object_controls.go).
+NRI_SOCKET = "/var/run/nri/nri.sock"
 # seconds after which a kubelet has started the pods of its node's DaemonSets, or has said why not
 SETTLED = 600
 REFUSED = frozenset(
     row.code
     for row in (
         messages.OPERATOR_RUNS,
+        messages.OPERATOR_BY_NRI,
+        messages.OPERATOR_WITHOUT_NRI,
         messages.OPERATOR_RUNS_AGAIN,
         messages.OPERATOR_UNPROVEN,
         messages.OPERATOR_UNPROVEN_AGAIN,
@@ -222,7 +228,12 @@ def _list_evidence_questions(
 ) -> list[queries.Question]:
     """List the questions that the proof needs beyond a normal look."""
     pods = [sandboxes.ask_for_sandboxes(i) for i in instances if sandboxes.serves(i)]
-    first = [*KUBELET_QUESTIONS, queries.ask_for_processes(PROCESSES), *pods]
+    first = [
+        *KUBELET_QUESTIONS,
+        queries.ask_for_processes(PROCESSES),
+        queries.ask_for_file(NRI_SOCKET, content=False),
+        *pods,
+    ]
     if not all(facts.asked.has(q) for q in KUBELET_QUESTIONS):
         return first
     unit = _get_kubelet_unit(facts)
@@ -385,6 +396,10 @@ def refuse_operator_instance(facts: OperatorFacts, instance: Instance, found: St
     again = find_returned_drop_in(facts)
     values = {"evidence": found.why, "engine": traits.get_traits(instance.engine).title}
     values.update({"path": again} if again else {})
+    if found.fate == "live" and not again and _may_be_nri_plugin(instance, found):
+        served = facts.is_there.get(NRI_SOCKET)
+        row = messages.OPERATOR_BY_NRI if served else messages.OPERATOR_WITHOUT_NRI
+        return Refusal(row.fill(**values, socket=NRI_SOCKET))
     if found.fate == "live":
         row = messages.OPERATOR_RUNS_AGAIN if again else messages.OPERATOR_RUNS
         return Refusal(row.fill(**values))
@@ -394,6 +409,11 @@ def refuse_operator_instance(facts: OperatorFacts, instance: Instance, found: St
     traces = ", ".join(handlers) or ", ".join(found.traces)
     row = messages.OPERATOR_UNPROVEN_AGAIN if again else messages.OPERATOR_UNPROVEN
     return Refusal(row.fill(**values, traces=traces))
+
+
+def _may_be_nri_plugin(instance: Instance, found: State) -> bool:
+    """Tell whether a working toolkit has left nothing in an engine that a kubelet can use."""
+    return set(found.traces) <= set(MARKS) and traits.get_traits(instance.engine).kubernetes
 
 
 def names_it(why: str) -> bool:

@@ -209,6 +209,22 @@ OPERATOR_RUNS = Sentence(
     "{engine} itself, so {engine} is left alone",
     next=HAND_OVER,
 )
+OPERATOR_BY_NRI = Sentence(
+    "operator.by-nri",
+    "The GPU Operator's toolkit runs on this host ({evidence}), {engine} has no handler of it, and "
+    "{socket} is there: it works as an NRI plugin (cdi.nriPluginEnabled), or has not written its "
+    "handlers yet. An NRI plugin needs no configuration of {engine}, so {engine} is left alone",
+    next=HAND_OVER,
+)
+OPERATOR_WITHOUT_NRI = Sentence(
+    "operator.without-nri",
+    "The GPU Operator's toolkit runs on this host ({evidence}), {engine} has no handler of it, and "
+    "{socket} is missing: it has not written its handlers yet, or is an NRI plugin "
+    "(cdi.nriPluginEnabled) that {engine} does not serve. {engine} is left alone",
+    next="If cdi.nriPluginEnabled is set, switch NRI on: containerd 1.7 has it only with "
+    'disable = false in plugins."io.containerd.nri.v1.nri", 2.0 and newer unless a file disables '
+    "it. Otherwise wait until the toolkit's pod is ready",
+)
 OPERATOR_RUNS_AGAIN = Sentence(
     "operator.runs-again",
     "The GPU Operator's toolkit runs again on this host ({evidence}): it has rewritten {path}, "

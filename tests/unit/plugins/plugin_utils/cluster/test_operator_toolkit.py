@@ -235,3 +235,16 @@ def test_of_a_host_that_is_not_understood_nothing_is_said(case: str) -> None:
     assert found.values == {"toolkit": {"enabled": True}}
     what = "Which engine the toolkit configures on gpu1 is not known, or its files are where not only root may make files"
     assert f"{what}: these values may not fit there." in found.why
+
+
+def test_an_nri_plugin_is_told_no_path_and_has_no_runtime_class() -> None:
+    """In that mode the operator sets none of these variables, and its pods name no RuntimeClass."""
+    nri = {"values": {"cdi": {"nriPluginEnabled": True}}}
+    there = kept(manager="microk8s", default_handler="nvidia", **MICROK8S)
+    found = values(there, **nri)
+    assert (found["toolkit"], found["cdi"]) == ({"enabled": True}, {"nriPluginEnabled": True})
+    assert "operator" not in found
+    with pytest.raises(PlanError, match=r"gpu1 do not keep .*\[helm.nri-on-some\]$"):
+        values(native(), **nri)
+    off = {"values": {"cdi": {"nriPluginEnabled": False}}}
+    assert values(there, **off)["toolkit"]["env"]

@@ -271,9 +271,27 @@ def test_what_it_configures_is_left_alone_with_the_setting_that_hands_it_over(
     )
     assert bool(found.refusal) is left
     if left:
-        assert found.refusal.message.code == (
-            "operator.runs" if there is LIVE else "operator.unproven"
-        )
+        served = gpu_operator.list_operator_handlers(instance) or instance.engine == "docker"
+        live = "operator.runs" if served else "operator.without-nri"
+        assert found.refusal.message.code == (live if there is LIVE else "operator.unproven")
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ({}, "operator.without-nri"),
+        ({gpu_operator.NRI_SOCKET: {"content": None, "type": "socket"}}, "operator.by-nri"),
+    ],
+)
+def test_a_toolkit_that_works_as_an_nri_plugin_is_told_by_what_is_there(
+    files: dict[str, Any], code: str
+) -> None:
+    """It has no handler in the engine, and needs the engine's socket for plugins."""
+    seen = host(handlers=OURS, files=files, **LIVE)
+    facts = gpu_operator.read_operator_facts(Policy(), seen)
+    (found,) = gpu_operator.leave_alone(Policy(), facts, (engine(OURS),))
+    assert found.refusal.message.code == code
+    assert gpu_operator.names_it(found.refusal.message)
 
 
 def test_an_engine_that_is_left_alone_for_another_reason_keeps_that_reason() -> None:
