@@ -70,6 +70,12 @@ REMOVED_SINCE = Sentence(
     "restore.removed-since",
     "{path} was removed after this collection had written it; it stays removed",
 )
+DEFAULT_WITHOUT_PROGRAM = Sentence(
+    "restore.default-without-program",
+    "{path} gets its default handler {handler} back, whose program {program} is gone",
+    why="a container that names no handler cannot start with it",
+    next="Install the package of that program, or name another default handler in {path} and restart the engine",
+)
 LOST = Sentence(
     "restore.lost",
     "The journal of this host, which kept the original files, is gone. Files of other tools that "

@@ -68,3 +68,8 @@ class RemovableEngine(Engine, Protocol):
 
     def owns_file(self, policy: Policy, facts: Any, path: str) -> bool:
         """Tell whether a file belongs to this engine's configuration, as far as its path shows."""
+
+    def find_default_program(self, text: str) -> tuple[str, str] | None:
+        """Return the default handler that the text of a file names, and its program there; None if
+        the text does not say both.
+        """

@@ -11,9 +11,11 @@ is named, nothing is changed at all.
 from __future__ import annotations
 
 import dataclasses as dc
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     PlanError,
     Refusal,
@@ -53,6 +55,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
 
 # The programs of all handlers that this collection has ever written by itself begin with this name.
 PROGRAM = low_level.PROGRAM
+# A program as a configuration names it. Anything else is hidden, or no file's name.
+PROGRAM_NAME = re.compile(r"[\w.+/-]+")
 # The managers whose configuration lets our part be separated from the rest. Files that other
 # managers render are never edited.
 JUDGED = (*(m.name for m in known.MANAGERS if m.taken_back), nvidia_ctk.TOOL, gpu_operator.TOOL)
@@ -77,11 +81,12 @@ class TakeBackFacts:
     """A host's facts about engines, and about earlier runs, that can be taken back.
 
     engines: the facts of each engine, by its name. files: the main file of a configuration, by its
-    path.
+    path. programs: whether a program is there, by its path, or by its name in the usual folders.
     """
 
     engines: Mapping[str, Any]
     files: Lookup[str, ObservedFile]
+    programs: Lookup[str, bool]
     earlier: EarlierRuns
 
 
@@ -90,8 +95,16 @@ def read_take_back_facts(obs: Observation, engines: Mapping[str, Any]) -> TakeBa
     return TakeBackFacts(
         engines,
         Lookup(lambda path: obs.get_file(path, file_places.NOTHING)),
+        Lookup(lambda program: _is_program_there(obs, program)),
         read_earlier_runs(obs),
     )
+
+
+def _is_program_there(obs: Observation, program: str) -> bool:
+    if program.startswith("/"):
+        return obs.is_there(program)
+    found = obs.get_answer(queries.ask_for_program([program])).get("found") or {}
+    return bool(found.get(program))
 
 
 def find_every_engine(policy: Policy, facts: Mapping[str, Any], engines: Engines) -> Search:
@@ -142,9 +155,11 @@ def plan_take_back(
         obstacle=context.explain_obstacle,
         reader=context.plan_left_to_do,
     )
-    return dc.replace(
-        done, advice=(*done.advice, *advise_without_journal(policy, facts.earlier, done))
+    more = (
+        *advise_without_journal(policy, facts.earlier, done),
+        *context.advise_on_gone_programs(facts.programs, done),
     )
+    return dc.replace(done, advice=(*done.advice, *more))
 
 
 def advise_without_journal(policy: Policy, earlier: EarlierRuns, done: Plan) -> tuple[str, ...]:
@@ -328,3 +343,17 @@ class Context:
         who = " and ".join(units) or name
         advice = journal_messages.NOT_RESTARTED.fill(path=path, units=who, reason=why)
         return Plan(advice=(advice,), pending=units)
+
+    def advise_on_gone_programs(self, programs: Lookup[str, bool], done: Plan) -> tuple[str, ...]:
+        """Return advice on each default handler in a file that is given back whose program is gone.
+
+        The engine restarts with it all the same, and starts no container. May raise NeedMore.
+        """
+        found = []
+        for path, _before, after in done.diffs:
+            engine = self.engines.get(self.find_engine(path))
+            default = engine.find_default_program(after) if engine and after else None
+            if default and PROGRAM_NAME.fullmatch(default[1]) and not programs.get(default[1]):
+                row = journal_messages.DEFAULT_WITHOUT_PROGRAM
+                found.append(row.fill(path=path, handler=default[0], program=default[1]))
+        return tuple(found)

@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Handler,
     Plan,
@@ -344,6 +347,64 @@ def test_keys_in_a_file_of_k3s_are_never_taken_for_ours(tmp_path: pathlib.Path) 
     before = made.state()
     back = made.single("containerd", state="absent", config_path=config, engine_version="1.7.24")
     assert (back["changed"], made.state() == before) == (False, True)
+
+
+# ---------------------------------------------------------------- a default handler whose program is
+# gone
+
+RUNTIME = "/usr/bin/nvidia-container-runtime"
+BY_DEFAULT = CTK + (
+    '[plugins."io.containerd.grpc.v1.cri".containerd]\n  default_runtime_name = "nvidia"\n'
+)
+# The file, what it was before and is now, and the default handler with its program that come back.
+GIVEN_BACK: dict[str, tuple[str, str, str, tuple[str, str] | None]] = {
+    "containerd": (ROOT, BY_DEFAULT, V1, ("nvidia", RUNTIME)),
+    "Docker": (
+        JSON,
+        f'{{"default-runtime": "nvidia", "runtimes": {{"nvidia": {{"path": "{RUNTIME}"}}}}}}\n',
+        "{}\n",
+        ("nvidia", RUNTIME),
+    ),
+    "Docker, by name": (
+        JSON,
+        '{"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}\n',
+        "{}\n",
+        ("nvidia", "nvidia-container-runtime"),
+    ),
+    "CRI-O": (
+        CRIO,
+        f'[crio.runtime]\ndefault_runtime = "nvidia"\n[crio.runtime.runtimes.nvidia]\nruntime_path = "{RUNTIME}"\n',
+        "[crio.runtime]\n",
+        ("nvidia", RUNTIME),
+    ),
+    "no default": (
+        JSON,
+        '{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}',
+        "{}\n",
+        None,
+    ),
+    "no program": (JSON, '{"default-runtime": "runc"}\n', "{}\n", None),
+}
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("case", GIVEN_BACK)
+def test_a_default_handler_whose_program_is_gone_is_said(case: str, there: bool) -> None:
+    path, before, now, default = GIVEN_BACK[case]
+    kept = {
+        path: {
+            "existed": True, "sha256_before": sha(before), "sha256_after": sha(now), "content": before,
+        }
+    }  # fmt: skip
+    files = {path: now, **({RUNTIME: ""} if there else {})}
+    found = take_back(obs(files=files, originals=kept, packages={"containerd": "1.7.24"}))
+    assert [change["op"] for change in found.changes] == ["restore"]
+    said = [
+        (text.values["handler"], text.values["program"])
+        for text in found.advice
+        if get_code(text) == "restore.default-without-program"
+    ]
+    assert said == ([default] if default and not there else [])
 
 
 # ---------------------------------------------------------------- a running host that does not tell

@@ -270,6 +270,23 @@ def _read_default_handler(before: Mapping[str, Any] | None) -> str:
     return "" if before is None else "runc"
 
 
+def find_default_program(text: str) -> tuple[str, str] | None:
+    """Return the default handler that a file names, and the program that it gives this handler;
+    None if it does not say both.
+    """
+    try:
+        data = toml.parse_toml(text, "").data
+    except PlanError:
+        return None
+    for table in containerd_places.TABLES:
+        name = toml.look_up_toml(data, (*table, *releases.DEFAULT))
+        handler = (*table, *releases.RUNTIMES, str(name), "options", "BinaryName")
+        program = toml.look_up_toml(data, handler)
+        if isinstance(name, str) and isinstance(program, str) and program:
+            return name, program
+    return None
+
+
 def _list_written_handlers(policy: Policy, before: Mapping[str, Any] | None) -> frozenset[str]:
     """Return the wanted handlers that were not in the file before our first change, none if that is
     not known.

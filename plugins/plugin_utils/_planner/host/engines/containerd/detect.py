@@ -105,6 +105,7 @@ find_remnant = absent.find_containerd_remnant
 get_main_file = absent.get_main_containerd_file
 list_marked_files = absent.list_marked_containerd_files
 owns_file = absent.owns_containerd_file
+find_default_program = aims.find_default_program
 
 PACKAGES = [*dict.fromkeys((*releases.PACKAGES, *docker.PACKAGES))]
 

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    toml,
     toml_file,
     toml_types,
 )
@@ -376,3 +377,18 @@ def list_crio_config_flags(where: CrioPaths, main: ObservedFile) -> list[str]:
     none. main: the main file.
     """
     return ["--config", where.config if main.exists else "", "--config-dir", where.directory]
+
+
+def find_default_program(text: str) -> tuple[str, str] | None:
+    """Return the default handler that a file names, and the program that it gives this handler;
+    None if it does not say both.
+    """
+    try:
+        data = toml.parse_toml(text, "").data
+    except PlanError:
+        return None
+    name = toml.look_up_toml(data, ("crio", "runtime", "default_runtime"))
+    handler = ("crio", "runtime", "runtimes", str(name), "runtime_path")
+    program = toml.look_up_toml(data, handler)
+    found = isinstance(name, str) and isinstance(program, str) and program
+    return (str(name), str(program)) if found else None

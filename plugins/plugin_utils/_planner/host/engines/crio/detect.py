@@ -564,3 +564,6 @@ def check_crio_binaries(policy: Policy, facts: crio_facts.CrioFacts, decision: D
     programs.require_handler_programs(
         policy, facts.programs, decision, messages.CRIO_PROGRAM_NEEDED.fill()
     )
+
+
+find_default_program = config.find_default_program

@@ -387,3 +387,17 @@ def can_survive_docker_restart(
     """
     again = data.get("live-restore") is True or "true" in get_flag_value(flags, "live-restore")
     return bool(info.get("LiveRestoreEnabled")) and again
+
+
+def find_default_program(text: str) -> tuple[str, str] | None:
+    """Return the default runtime that a daemon.json names, and the program that it gives this
+    runtime; None if it does not say both.
+    """
+    try:
+        doc = json_text.parse_json_text(text, "")
+    except PlanError:
+        return None
+    name = json_text.look_up_json(doc, ("default-runtime",))
+    program = json_text.look_up_json(doc, ("runtimes", str(name), "path"))
+    found = isinstance(name, str) and isinstance(program, str) and program
+    return (str(name), str(program)) if found else None

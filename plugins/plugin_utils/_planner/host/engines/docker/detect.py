@@ -570,3 +570,6 @@ def list_marked_files(policy: Policy, facts: docker_facts.DockerFacts) -> tuple[
 
 def owns_file(policy: Policy, facts: docker_facts.DockerFacts, path: str) -> bool:
     return path in (CONFIG, docker_facts.get_docker_paths_or_usual(policy, facts).config)
+
+
+find_default_program = config.find_default_program
