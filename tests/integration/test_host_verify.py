@@ -325,3 +325,25 @@ def test_an_image_that_is_not_there_is_said_with_the_way_to_load_it(
         "once for all checks"
     )
     assert "ctr -n k8s.io images import" in result["msg"]
+
+
+# Hosts with runc, with crun and with Docker, each of which says in its own words what it lacks.
+LACKING = ("check-21", "check-24", "check-crio", "check-docker")
+FIND_CUDA = "find /usr/lib -name 'libcuda.so.*.*' -type f"
+
+
+def test_a_file_of_the_spec_that_is_gone_is_named_with_its_path(
+    fleet: Fleet, verified: dict[str, dict[str, Any]]
+) -> None:
+    hosts = [host for host in LACKING if host not in fleet.lab.skipped]
+    libraries = {host: fleet.exec(host, "sh", "-c", FIND_CUDA).split()[0] for host in hosts}
+    for host, path in libraries.items():
+        fleet.exec(host, "mv", path, f"{path}.away")
+    try:
+        results = fleet.play(VERIFY, hosts=",".join(hosts))
+    finally:
+        for host, path in libraries.items():
+            fleet.exec(host, "mv", f"{path}.away", path)
+    for host, path in libraries.items():
+        assert path in results[host]["msg"], results[host]["msg"]
+        assert "[verify.spec-file-gone]" in results[host]["msg"]

@@ -392,6 +392,11 @@ def create(case: Mapping[str, Any]) -> dict[str, Any]:
 # --- what to do when it is not as it should be
 # --------------------------------------------------------------------------
 
+# A file of the driver in a folder of the system, as a CDI spec mounts it. No other path is told.
+DRIVER_FILE = (
+    r"/(?:usr|lib|lib64|opt|etc|run/nvidia|var/run|dev)/(?:[\w.+-]+/){0,8}"
+    r"(?:lib(?:nvidia|cuda|nv|EGL|GL|vdpau)[\w.+-]*|nvidia(?!-c(?:ontainer|tk|di))[\w.+-]*|gsp_\w+\.bin|nvoptix\.bin)"
+)
 # What of an engine's or a shell's words may be shown: these phrases. What stands around them stays
 # on the host.
 PHRASES = (
@@ -406,6 +411,10 @@ PHRASES = (
     r"nvidia-container-runtime-hook",
     r"(?:exec: )?\"?nvidia-container-runtime[\w.-]*\"?: (?:executable file not found|no such file or directory)",
     r"(?:stat|exec) /[\w./-]*nvidia-container-runtime[\w.-]*: no such file or directory",
+    # runc and crun of a mount, the CDI library of a node, runtimes of a hook
+    rf"(?:error mounting|cannot stat|mount) [\"`']{DRIVER_FILE}[\"`']?|(?:stat|open) {DRIVER_FILE}",
+    rf"failed to stat CDI host device \"{DRIVER_FILE}\"",
+    r"exec /[\w./-]*nvidia-(?:ctk|cdi-hook): no such file or directory",
     r"executable file not found",
     r"mknod: .{0,16}not found",
     r"/bin/sh: .{0,16}not found|stat /bin/sh|exec: \"/bin/sh\"|/bin/sh",
@@ -448,6 +457,12 @@ ADVICE: tuple[tuple[str, str, Sentence], ...] = (
         "",
         messages.NO_HANDLER_PROGRAM,
     ),
+    (
+        rf"(?=.*(?i:no such file or directory)).*(?:mount(?:ing)?|stat|open|host device) [\"`']?{DRIVER_FILE}",
+        "",
+        messages.SPEC_FILE_GONE,
+    ),
+    (r"nvidia-(?:ctk|cdi-hook): no such file or directory", "", messages.SPEC_FILE_GONE),
     (r"mknod: .*not found|/bin/sh", "", messages.NO_SHELL),
     *((pattern, "", step) for pattern, step in runtime_words.list_next_steps()),
     (r"create failed", "", messages.READ_JOURNAL),

@@ -117,6 +117,11 @@ NO_HANDLER_PROGRAM = Sentence(
     "verify.no-handler-program",
     "the handler's binary is missing: install the package nvidia-container-toolkit-base",
 )
+SPEC_FILE_GONE = Sentence(
+    "verify.spec-file-gone",
+    "the CDI spec names a file that is gone, most often since the driver or the toolkit was updated: run the module host, "
+    "which writes the spec again",
+)
 NO_SHELL = Sentence(
     "verify.no-shell",
     "the image needs a shell, sleep, rm and mknod: any busybox or distribution image has them",

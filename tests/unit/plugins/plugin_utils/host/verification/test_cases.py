@@ -527,6 +527,65 @@ def test_of_what_an_engine_says_only_known_phrases_are_told(said: str, told: str
     assert causes.extract_known_phrases(said, verify_cases.PHRASES) == told
 
 
+CUDA = "/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01"
+# What a runtime says of a file that a spec names and the host lacks: its words, and those that are
+# told.
+LACKING = {
+    "runc 1.2": (
+        f'runc create failed: error mounting "{CUDA}" to rootfs at "{CUDA}": mount src={CUDA}: no such file or directory',
+        f'error mounting "{CUDA}"',
+    ),
+    "runc 1.1": (f"rootfs_linux.go:75: stat {CUDA}: no such file or directory", f"stat {CUDA}"),
+    "crun": (f"crun: cannot stat `{CUDA}`: No such file or directory", f"cannot stat `{CUDA}`"),
+    "the CDI library": (
+        'CDI device injection failed: failed to stat CDI host device "/dev/nvidia0": no such file or directory',
+        'failed to stat CDI host device "/dev/nvidia0"',
+    ),
+    "a driver container": (
+        'error mounting "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.580.65.06" to rootfs: no such file or directory',
+        'error mounting "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.580.65.06"',
+    ),
+    "a hook": (
+        "error running createContainer hook #0: fork/exec /usr/bin/nvidia-cdi-hook: no such file or directory",
+        "exec /usr/bin/nvidia-cdi-hook: no such file or directory",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LACKING)
+def test_a_file_of_the_spec_that_is_gone_is_named_with_its_path(case: str) -> None:
+    said, told = LACKING[case]
+    phrases = causes.extract_known_phrases(said, verify_cases.PHRASES)
+    assert told in phrases.split("; ")
+    advice = verify_cases.advise_on_case("containerd", "native-cdi", f"StartContainer: {phrases}")
+    assert get_code(advice) == "verify.spec-file-gone"
+
+
+# Paths that are no files of the driver in a folder of the system.
+UNTOLD = [
+    "/home/alice/libcuda.so.1",
+    "/opt/site/token-a1b2",
+    "/var/lib/kubelet/pods/x",
+    "/etc/ssl/private/key.pem",
+]
+
+
+@pytest.mark.parametrize("path", UNTOLD)
+def test_no_other_path_is_told(path: str) -> None:
+    said = f'error mounting "{path}" to rootfs at "{path}": stat {path}: no such file or directory'
+    phrases = causes.extract_known_phrases(said, verify_cases.PHRASES)
+    assert path not in phrases
+    assert "no such file or directory" in phrases
+
+
+def test_another_trouble_with_a_file_of_the_driver_has_another_step() -> None:
+    said = f'error mounting "{CUDA}" to rootfs at "{CUDA}": permission denied'
+    phrases = causes.extract_known_phrases(said, verify_cases.PHRASES)
+    assert CUDA in phrases
+    advice = verify_cases.advise_on_case("containerd", "native-cdi", f"StartContainer: {phrases}")
+    assert get_code(advice) != "verify.spec-file-gone"
+
+
 ALIKE = [
     # the checks that failed, each with its problem; how the details begin
     ({"containerd: one": "no pause image"}, "containerd: one: no pause image"),

@@ -188,8 +188,10 @@ SAID = [
             'to rootfs at "/usr/lib/libcuda.so.570.1": stat /usr/lib/libcuda.so.570.1: no '
             "such file or directory: unknown"
         ),
-        f"no such file or directory; error mounting; {WRAPPED}",
-        "not-mounted",
+        # a file of the driver is told with its path
+        'error mounting "/usr/lib/libcuda.so.570.1"; stat /usr/lib/libcuda.so.570.1; '
+        "no such file or directory; error mounting; OCI runtime create failed",
+        "spec-file-gone",
         False,
     ),
     (
