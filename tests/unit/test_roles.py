@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
+import subprocess
+import sys
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -386,3 +388,40 @@ def test_settings_that_the_page_on_drains_shows_are_accepted(text: str) -> None:
 
 def test_the_page_on_drains_shows_settings() -> None:
     assert len(BLOCKS) == 3
+
+
+# Plays that users copy, with our roles in them.
+COPIED = sorted([*ROOT.glob("roles/*/README.md"), *ROOT.glob("examples/**/*.yml")])
+OF_ROLE = re.compile(r"_role:\n(?P<words>(?: +(?:name|tasks_from|rolespec_validate): .*\n)+)")
+
+
+@pytest.mark.parametrize("page", COPIED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_copied_play_leaves_the_values_to_our_tasks(page: Path) -> None:
+    """Ansible's own check prints the whole specification of a role for each host."""
+    text = page.read_text()
+    assert not re.search(r"- role: gpufleet\.", text)
+    for words in (found["words"] for found in OF_ROLE.finditer(text)):
+        assert "gpufleet.nvidia." not in words or "rolespec_validate: false" in words
+
+
+OWN_PLAY = """
+- hosts: localhost
+  connection: local
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role:
+        name: gpufleet.nvidia.host
+        rolespec_validate: false
+      vars:
+        gpufleet_injection: cdi
+"""
+
+
+def test_a_wrong_value_in_a_play_of_ones_own_is_one_sentence(tmp_path: Path) -> None:
+    book = tmp_path / "own.yml"
+    book.write_text(OWN_PLAY)
+    command = [Path(sys.executable).with_name("ansible-playbook"), "-i", "localhost,", book]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "[options.choice]" in done.stdout
+    assert len(done.stdout + done.stderr) < 3000
