@@ -40,6 +40,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     Edits,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import (
+    known as managers_known,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     toolkit_config,
 )
@@ -61,6 +64,7 @@ class DriverPart:
     void_mount: bool
     bare: bool = False  # not one library of the driver was found
     obstacles: tuple[Message, ...] = ()  # why some files were not found, or are not mounted
+    image_step: str = ""  # what to do where an image brings the driver; "" on other hosts
 
     @property
     def profile(self) -> str:
@@ -106,7 +110,17 @@ def read_driver_part(
         ),
         bool(files.missing) and not files.libraries,
         files.obstacles,
+        _get_image_step(obs),
     )
+
+
+def _get_image_step(obs: Observation) -> str:
+    """Return what to do on a host whose files are those of an image; "" on other hosts.
+
+    No package is installed there, and the driver lies where that image has its place for it.
+    """
+    image = managers_known.find_image_manager(obs)
+    return image.left_alone.next if image and image.left_alone else ""
 
 
 def require_libraries(of: DriverPart, version: str, writes: Iterable[Plan]) -> None:
@@ -121,6 +135,7 @@ def require_libraries(of: DriverPart, version: str, writes: Iterable[Plan]) -> N
                 messages.LIBRARIES_OUT_OF_REACH.fill(version=version, causes=causes),
                 next=join_texts(". ", dict.fromkeys(cause.next for cause in of.obstacles)),
             )
-        raise PlanError(
-            messages.NO_LIBRARIES.fill(version=version, missing=", ".join(of.missing[:2]))
-        )
+        values = {"version": version, "missing": ", ".join(of.missing[:2])}
+        if of.image_step:
+            raise PlanError(messages.NO_LIBRARIES_OF_IMAGE.fill(**values), next=of.image_step)
+        raise PlanError(messages.NO_LIBRARIES.fill(**values))

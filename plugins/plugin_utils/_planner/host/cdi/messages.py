@@ -47,6 +47,13 @@ NO_LIBRARIES = Sentence(
     next="Install the driver's packages for compute workloads. If its files lie below a directory of their own, "
     "name it in gpufleet_cdi_driver_root",
 )
+NO_LIBRARIES_OF_IMAGE = Sentence(
+    "cdi.no-libraries-of-image",
+    "no CDI spec can be made: the kernel module {version} is loaded, and not one library of that release was found where "
+    "distributions have them",
+    why="the image of this host has the driver in a place of its own; containers would get GPUs without {missing}",
+    next="Let the image's own way give GPUs to containers",
+)
 LIBRARIES_OUT_OF_REACH = Sentence(
     "cdi.libraries-out-of-reach",
     "no CDI spec can be made: the kernel module {version} is loaded, and its libraries are not to be had",

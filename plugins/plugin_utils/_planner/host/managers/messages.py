@@ -46,11 +46,14 @@ RHCOS = Sentence(
     next="Use NVIDIA's GPU Operator there, or a MachineConfig with the drop-in for CRI-O. "
     "See https://docs.nvidia.com/datacenter/cloud-native/openshift/latest/",
 )
+# From Talos 1.13 on its guide has the GPU Operator install the toolkit. The driver lies beside a glibc
+# of its own (/usr/local/glibc), with its programs elsewhere, so no driver root has all of it.
 TALOS = Sentence(
     "manager.talos",
     "Talos Linux writes this engine's configuration",
-    next="Use its NVIDIA system extensions and a machine config patch. Its files are read-only. "
-    "See https://github.com/siderolabs/extensions/tree/main/nvidia-gpu",
+    next="Use its NVIDIA system extensions and a machine config patch, and NVIDIA's GPU Operator with driver.enabled=false and "
+    "the paths that the guide for your release has. Its files are read-only, and gpufleet_cdi_driver_root does not fit there. "
+    "See https://docs.siderolabs.com/talos/v1.13/configure-your-talos-cluster/hardware-and-drivers/nvidia-gpu",
 )
 SERVES_DOCKER_ONLY = Sentence(
     "manager.containerd-serves-docker-only",

@@ -37,6 +37,27 @@ def test_no_spec_is_written_and_the_message_names_the_option_for_libraries_that_
     assert (caught.value.code, caught.value.values["version"]) == ("cdi.no-libraries", VERSION)
 
 
+# The ID of an operating system, and whether an image brings its files.
+SYSTEMS = {
+    "talos": True,
+    "bottlerocket": True,
+    "cos": True,
+    "rhcos": True,
+    "debian": False,
+    "": False,
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_on_the_host_of_an_image_the_step_is_that_of_the_image(name: str) -> None:
+    there = cdi_plans.seen(NONE, host={"os_release": {"ID": name}} if name else {})
+    with pytest.raises(PlanError) as caught:
+        cdi_plans.plan(there)
+    code = "cdi.no-libraries-of-image" if SYSTEMS[name] else "cdi.no-libraries"
+    assert caught.value.code == code
+    assert ("https://" in caught.value.next) == SYSTEMS[name]
+
+
 # What keeps libraries out that only the loader's cache can name: the cache, whether the folder is
 # root's, the code of the cause.
 CACHED = "/opt/nv/lib64"
