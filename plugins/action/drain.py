@@ -217,7 +217,7 @@ class Run:
             try:
                 standing = self.every[who].get_standing()
                 if standing.state == "held":
-                    self.every[who].give_back()
+                    failed += self._put_back([who])
                 elif standing.state != "in_service":
                     row = draining_messages.NOT_PUT_BACK_BY
                     failed.append(row.fill(program=who, cause=standing.text))
@@ -225,6 +225,20 @@ class Run:
                 row = draining_messages.PUT_BACK_FAILED
                 failed.append(row.fill(program=who, cause=str(error)))
         return tuple(failed)
+
+    def _put_back(self, held: Iterable[str]) -> list[str]:
+        """Ask each orchestrator to put the host back, those after one that refuses, too.
+
+        Return a sentence for each that could not.
+        """
+        failed: list[str] = []
+        for who in held:
+            try:
+                self.every[who].give_back(try_only=self.check)
+            except (PlanError, draining.Refused) as error:
+                row = draining_messages.PUT_BACK_FAILED
+                failed.append(row.fill(program=who, cause=str(error)))
+        return failed
 
     def give_back(self) -> dict[str, Any]:
         mine = [who for who in reversed(drain.ORCHESTRATORS) if who in self.every]
@@ -244,8 +258,10 @@ class Run:
         if broken:
             left_out = draining_messages.NOT_PUT_BACK.fill(cause=broken)
             return self._end("kept", left_out, failed=True)
-        for who in held:
-            self.every[who].give_back(try_only=self.check)
+        failed = self._put_back(held)
+        if failed:
+            left_out = draining_messages.NOT_PUT_BACK.fill(cause=join_texts("; ", failed))
+            return self._end("kept", left_out, failed=True, changed=len(failed) < len(held))
         left = "; ".join(s.text for s in standings.values() if s.state == "others")
         done = (draining_messages.PUT_BACK if held else draining_messages.NOT_HELD).fill()
         asked = bool(self.every)
@@ -261,28 +277,26 @@ class Run:
         A broken node may be held as well. Only the call that keeps it shows who holds it.
         """
         why = drain.get_drain_text(self.args["reason"], draining_messages.CHANGE_FAILED.fill())
-        held = [
-            who for who in drain.list_held_standings(self.standings) if self._keep_held(who, why)
-        ]
-        held += [
-            who
-            for who, standing in self.standings.items()
-            if standing.state == "broken" and self._keep_held(who, why, may_fail=True)
-        ]
+        held: list[str] = []
+        refused: list[Exception] = []
+        for who, standing in self.standings.items():
+            if standing.state not in ("held", "broken"):
+                continue
+            try:
+                self.every[who].keep(why, try_only=self.check)
+                held.append(who)
+            except (PlanError, draining.Refused) as error:
+                if standing.state == "held" or isinstance(error, PlanError):
+                    refused.append(error)
+        if len(refused) == 1:
+            raise refused[0]
+        if refused:
+            raise draining.Refused(join_texts("; ", map(str, refused)))
         return self._end(
             "kept" if held else "not_needed",
             why if held else draining_messages.NOT_HELD_BY_ROLLOUT.fill(),
             changed=bool(held),
         )
-
-    def _keep_held(self, who: str, why: str, *, may_fail: bool = False) -> bool:
-        try:
-            self.every[who].keep(why, try_only=self.check)
-        except draining.Refused:
-            if not may_fail:
-                raise
-            return False
-        return True
 
     def _end(
         self,

@@ -300,10 +300,15 @@ def test_only_who_holds_the_host_is_waited_for(
 
 
 class Played:
-    """An orchestrator whose work never ends. then: how it stands when it is asked again."""
+    """An orchestrator whose work never ends.
 
-    def __init__(self, then: str) -> None:
-        self.then, self.given_back = then, False
+    then: how it stands when it is asked again. refuses: what it raises when the host is given back
+    or kept.
+    """
+
+    def __init__(self, then: str, refuses: Exception | None = None) -> None:
+        self.then, self.refuses = then, refuses
+        self.given_back = self.kept = False
 
     def get_standing(self) -> Standing:
         return Standing(self.then, "the node gpu1 is not Ready", "gpu1")
@@ -315,10 +320,62 @@ class Played:
         return "1 pod with GPUs (a/b)"
 
     def give_back(self, *, try_only: bool = False) -> None:
+        if self.refuses:
+            raise self.refuses
         self.given_back = True
 
     def keep(self, why: str, *, try_only: bool = False) -> None:
-        pass
+        if self.refuses:
+            raise self.refuses
+        self.kept = True
+
+
+def build_held_run(refusing: Mapping[str, Exception]) -> tuple[action_drain.Run, dict[str, Any]]:
+    """Return a task for a host that all three orchestrators hold, and these."""
+    every: dict[str, Any] = {
+        who: Played("held", refusing.get(who)) for who in ("slurm", "kubernetes", "commands")
+    }
+    standings = {who: Standing("held") for who in every}
+    decision = drain.DrainDecision(True, "why")
+    return action_drain.Run(ARGS, decision, every, False, standings, ()), every
+
+
+REFUSING: list[dict[str, Exception]] = [
+    {"slurm": draining.Refused("is theirs")},
+    {"kubernetes": drain.OutOfReach("does not answer")},
+    {"slurm": draining.Refused("is theirs"), "commands": PlanError("ended with 1")},
+]
+
+
+@pytest.mark.parametrize("refusing", REFUSING)
+def test_one_that_refuses_keeps_no_other_from_giving_the_host_back(
+    refusing: dict[str, Exception],
+) -> None:
+    run, every = build_held_run(refusing)
+    found = run.give_back()
+    assert [who for who, one in every.items() if not one.given_back] == list(refusing)
+    assert (found["outcome"], found["failed"], found["changed"]) == ("kept", True, True)
+    assert [str(error) in found["msg"] for error in refusing.values()] == [True] * len(refusing)
+
+
+def test_a_host_that_none_of_them_gives_back_is_not_changed() -> None:
+    run, every = build_held_run(dict.fromkeys(drain.ORCHESTRATORS, draining.Refused("is theirs")))
+    found = run.give_back()
+    assert not any(one.given_back for one in every.values())
+    assert (found["outcome"], found["failed"], found["changed"]) == ("kept", True, False)
+
+
+@pytest.mark.parametrize("refusing", REFUSING)
+def test_one_that_refuses_keeps_no_other_from_getting_the_reason(
+    refusing: dict[str, Exception],
+) -> None:
+    run, every = build_held_run(refusing)
+    with pytest.raises((PlanError, draining.Refused)) as raised:
+        run.keep()
+    assert [who for who, one in every.items() if not one.kept] == list(refusing)
+    assert [str(error) in str(raised.value) for error in refusing.values()] == [True] * len(
+        refusing
+    )
 
 
 def drained(one: Played, before: str) -> dict[str, Any]:
