@@ -175,7 +175,8 @@ def close_transaction(root, base, meta):
 def take_back_transaction(root, base, meta, why, by, booting=False, evidence=()):
     """Restore everything as it was before. Return {"outcome", "foreign", "health", "trouble", ...}.
 
-    An exception leaves the transaction open.
+    An exception leaves the transaction open. A file that cannot come back is one, after all else
+    is back.
     """
     entry = meta["entry"]
     forward = _find_forward_state(meta)
@@ -203,8 +204,9 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
     }
     outcome.update(foreign=[], health=list(evidence) + logs, trouble=None, ran=[])
     checks = _checks_back(meta, acted, booting)
+    lost = None
     if forward["state"] not in _EARLY:
-        outcome["foreign"] = swap.take_back_files(root, meta["changes"], meta["id"], entry)
+        outcome["foreign"], lost = swap.take_back_files(root, meta["changes"], meta["id"], entry)
     if not root:
         if forward["state"] not in _EARLY:
             for before in reversed(meta["disabled"]):
@@ -220,7 +222,14 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
                 orphans.require_ended(deadline.name_transaction_unit(meta["id"]), within)
         _undo_commands(base, meta, forward, outcome, booting)
         if not booting:
+            if lost and by != EXECUTOR:
+                # Each run comes here until the file is back. It must not restart what serves.
+                acted = _list_stopped_units(acted)
             _bring_units_back(base, meta, acted, checks, outcome)
+    if lost:
+        raise host_files.HostError(
+            lost.kind, "; ".join(filter(None, [lost.message, outcome["trouble"]])), lost.following
+        )
     # After the units: a disk that is too full for this must not keep them from running with the
     # files from before.
     journal_writer.restore_originals(base, meta["changes"], outcome["foreign"])
@@ -267,6 +276,11 @@ def _list_acted_units(meta, forward):
         for unit in meta["units"]
         if present[unit["name"]].get("InvocationID") != before[unit["name"]].get("InvocationID")
     ]
+
+
+def _list_stopped_units(units):
+    present = health.read_unit_states([unit["name"] for unit in units])
+    return [unit for unit in units if present[unit["name"]].get("ActiveState") != "active"]
 
 
 def _checks_back(meta, acted, booting):

@@ -74,11 +74,11 @@ def _write_new(root, change, directory):
 
 
 def take_back_files(root, records, token, entry):
-    """Undo by the journal's records. Return the paths of files that another program has written
-    since.
+    """Undo by the journal's records. Return (the paths of files that another program has written
+    since, the first error as a HostError, None if there was none).
 
     Those files are left, and a file that already is as before stays. An error for one file does not
-    keep the others from coming back. Raise HostError for the first such error in the end.
+    keep the others from coming back.
     """
     foreign, errors = [], []
     for record in reversed(records):
@@ -89,9 +89,7 @@ def take_back_files(root, records, token, entry):
             errors.append(exc)
         except OSError as exc:
             errors.append(host_files.build_os_error(exc, record["path"]))
-    if errors:
-        raise errors[0]
-    return foreign
+    return foreign, errors[0] if errors else None
 
 
 def _take_one_back(root, record, token, entry):

@@ -108,6 +108,79 @@ def test_a_full_disk_keeps_no_other_file_from_coming_back(cut_short, monkeypatch
     assert (found["error"]["phase"], "room" in found["error"]["next"]) == ("recover", True)
 
 
+@pytest.fixture
+def lost_file(host_dir, systemd, monkeypatch):
+    """An engine that fails with its new file, beside a file that cannot come back."""
+    systemd.add("engine.service")
+    systemd.hook("engine.service", "restart", "grep -q new %s && exit 1; exit 0" % host_dir.config)
+    other = host_dir.etc / "other.toml"
+    other.write_text("old\n")
+    take_back = swap._take_one_back
+
+    def refuse(root, record, token, entry):
+        if record["path"] == str(other):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(other))
+        return take_back(root, record, token, entry)
+
+    monkeypatch.setattr(swap, "_take_one_back", refuse)
+    host_dir.answer = host_dir.run(
+        [host_dir.write(host_dir.config, "new\n"), host_dir.write(other, "new\n")], units=RESTART
+    )
+    host_dir.other = other
+    return host_dir
+
+
+TAKE_ONE_BACK = swap._take_one_back
+
+
+def count_restarts(systemd):
+    return systemd.log_file.read_text().split("\n").count("restart engine.service")
+
+
+def test_a_file_that_cannot_come_back_keeps_no_unit_from_running_with_the_others(
+    lost_file, systemd
+):
+    assert (lost_file.config.read_text(), lost_file.other.read_text()) == (CONFIG, "new\n")
+    assert systemd.state("engine.service") == "active"
+    error = lost_file.answer["error"]
+    assert (error["phase"], str(lost_file.other) in error["message"]) == ("rollback", True)
+    assert (lost_file.answer["rolled_back"], lost_file.answer["changed"]) == (False, True)
+    assert lost_file.states() == ["undoing"], "it stays open"
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_later_run_starts_what_does_not_run_and_restarts_nothing_that_serves(
+    lost_file, systemd, stopped
+):
+    if stopped:
+        (systemd.units / "engine.service" / "ActiveState").write_text("failed\n")
+    before = count_restarts(systemd)
+    assert lost_file.run([], id="2" * 32)["error"]["phase"] == "recover"
+    assert systemd.state("engine.service") == "active"
+    assert count_restarts(systemd) - before == int(stopped)
+    assert lost_file.states() == ["undoing"]
+
+
+def test_the_engine_gets_the_file_that_comes_back_later(lost_file, systemd, monkeypatch):
+    before = count_restarts(systemd)
+    monkeypatch.setattr(swap, "_take_one_back", TAKE_ONE_BACK)
+    assert lost_file.run([], id="2" * 32)["error"] is None
+    assert lost_file.other.read_text() == "old\n"
+    assert count_restarts(systemd) - before == 1
+
+
+def test_a_unit_that_does_not_come_back_either_is_named_with_the_file(
+    host_dir, systemd, monkeypatch
+):
+    systemd.add("engine.service")
+    systemd.hook("engine.service", "restart", "exit 1")
+    monkeypatch.setattr(swap, "_take_one_back", fail(errno.EROFS))
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART)
+    assert found["error"]["phase"] == "rollback"
+    assert "Read-only file system" in found["error"]["message"]
+    assert "Job for engine.service failed" in found["error"]["message"]
+
+
 def test_originals_that_cannot_be_written_keep_no_unit_from_running_with_the_files_from_before(
     host_dir, systemd, monkeypatch
 ):
