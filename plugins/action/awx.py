@@ -63,11 +63,9 @@ class ActionModule(ActionBase):
             for option, parameter in ACCESS.items()
             if args[option] is not None
         }
-        made: dict[
-            str, bool
-            # a name, for example of the project and its image -> whether any object of that name was
-            # changed
-        ] = {}
+        # The name of an object -> whether any object of that name was changed. A project and its
+        # image share one, for example.
+        made: dict[str, bool] = {}
         shown = []
         for item in items:
             changed = self._make_objects(item, args["collection"], access, made, task_vars or {})

@@ -256,11 +256,8 @@ def judged(victim: Victim, both: Sides, one: Try, at_once: State, seen: Seen | N
         litter |= set(back.litter([both.old.files]))
     if after is not None:
         litter |= set(after.litter([both.old.files, both.new.files]))
-    if (
-        one.how in ERRORS
-        # the call that failed may be that which stops the timer; it finds nothing to do when its time
-        # comes
-    ):
+    # The call that failed may be the one that stops the timer, which then finds nothing to do.
+    if one.how in ERRORS:
         litter = {name for name in litter if not name.startswith("gpufleet-undo-")}
     victim.put_back(both.old, back or found)
     done = dc.replace(

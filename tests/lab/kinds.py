@@ -21,10 +21,8 @@ class Kind:
     # directory under tree/: the files that the packager of this engine would have put there
     tree: str
     service: str
-    state: tuple[
-        str, ...
-        # directories that must not lie on the hosts' overlay: engines mount overlays there themselves
-    ]
+    # Directories that must not lie on the hosts' overlay: engines mount overlays there themselves.
+    state: tuple[str, ...]
     programs: str = ""  # name in artefacts.GO_TOOLS
     places: tuple[tuple[str, str], ...] = ()  # (program, directory in the host)
     lends: str = ""  # the kind whose engine's programs in /usr/bin are taken as well

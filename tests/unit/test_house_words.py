@@ -61,6 +61,32 @@ def test_a_thing_is_called_what_its_field_calls_it() -> None:
     )
 
 
+def find_own_names(path: Path) -> list[str]:
+    """Give the functions whose docstring quotes their name: a rename has changed a word there."""
+    return [
+        node.name
+        for node in ast.walk(read_tree(path))
+        if isinstance(node, ast.FunctionDef) and f"`{node.name}`" in (ast.get_docstring(node) or "")
+    ]
+
+
+def find_late_comments(path: Path) -> list[str]:
+    """Give the comments between a value and the bracket that closes it: there, a reader takes them
+    for words about the bracket.
+    """
+    lines = [line.strip() for line in path.read_text().splitlines()]
+    return [
+        line
+        for line, after in zip(lines, lines[1:], strict=False)
+        if line.startswith("#") and after[:1] in (")", "]")
+    ]
+
+
+def test_words_about_code_stand_where_they_belong() -> None:
+    assert find_breaches(list_sources(), find_own_names) == {}
+    assert find_breaches(list_sources(), find_late_comments) == {}
+
+
 # Words that hide the actor, or what a sentence is about. MOST_HIDDEN says how often each may
 # still be there: lower a number with the text, and never raise it.
 HIDDEN = {

@@ -263,7 +263,7 @@ def list_paths(root, patterns):
 
 
 def find_mentioned_paths(root, pattern, finds, cap=host_files.MIB, readable=None, keep=None):
-    """Return the answer to a `find_mentioned_paths` question: the absolute paths that regular files
+    """Return the answer to a question of the kind `mentioned`: the absolute paths that regular files
     name, with what is there.
 
     Group 1 of the patterns finds the paths. No content leaves the host. Only the parts of the files

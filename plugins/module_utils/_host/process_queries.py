@@ -435,10 +435,8 @@ def is_group_populated(group):
     """
     try:
         events = _read_lines(os.path.join(group, "cgroup.events"))
-        if (
-            events is not None
-            # version 2, which counts what is below as well (Documentation/admin-guide/cgroup-v2.rst)
-        ):
+        # Version 2 counts what is below as well (Documentation/admin-guide/cgroup-v2.rst).
+        if events is not None:
             return "populated 1" in events
         return any(
             _read_lines(os.path.join(place, "cgroup.procs"))

@@ -4,8 +4,7 @@
 """Write an archive of packages, with equal bytes for equal content, and read one without trusting
 it.
 
-Nothing is unpacked by a name that the archive contains. A package with one file, since ansible-test
-wants a module for every other file below plugins/action.
+Nothing is unpacked by a name that the archive contains.
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@
 """Fetch addresses from the controller itself, within a time limit.
 
 No host is asked, and nothing from a host goes out.
-
-A package with one file, since ansible-test wants a module for every other file below
-plugins/action.
 """
 
 from __future__ import annotations

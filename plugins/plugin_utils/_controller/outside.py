@@ -5,9 +5,6 @@
 
 Files are written whole or not at all. Other ways are addresses that take a PUT, and commands of the
 user's.
-
-A package with one file, since ansible-test wants a module for every other file below
-plugins/action.
 """
 
 from __future__ import annotations

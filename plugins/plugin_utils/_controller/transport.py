@@ -6,8 +6,7 @@ answer.
 
 An Ansible module costs a host an import of Ansible and 170 kB; a script over stdin costs neither,
 in one SSH operation. Connections and become methods that give a command no stdin (su, or a
-connection plugin without pipelining) get the same source as the module `host_program`. A package
-with one file, since ansible-test wants a module for every other file below plugins/action.
+connection plugin without pipelining) get the same source as the module `host_program`.
 """
 
 from __future__ import annotations
@@ -120,11 +119,9 @@ START = (
 # programs have no string within a string (such f-strings are newer than 3.6).
 _DOCSTRING = r'(?P<indent>^[ \t]*)(?P<doc>"""(?:[^"\\]|\\.|"(?!""))*""")(?=[ \t]*$)'
 _STRING = r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
-_STRINGS = re.compile(
-    rb'"[^"]*"?'
-    # strings of JSON without escapes, closed or not: found in one pass, regardless of what a host has
-    # sent
-)
+# Strings of JSON without escapes, closed or not. They are found in one pass, whatever a host has
+# sent.
+_STRINGS = re.compile(rb'"[^"]*"?')
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _WORDS = re.compile(
     rf"{_DOCSTRING}|(?P<string>{_STRING})|(?P<comment>[ \t]*#[^\n]*)|(?P<begin>^ +(?=[^ \n]))"

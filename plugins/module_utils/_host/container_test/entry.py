@@ -188,12 +188,8 @@ class _Check(object):
     def close(self):
         shutil.rmtree(self.logs, ignore_errors=True)
 
-    def note_heard(
-        self,
-        text,
-        # the known phrases of an engine's or a shell's output; the rest stays here: it may quote
-        # anything
-    ):
+    def note_heard(self, text):
+        """Return the known phrases of an output. The rest stays here: it may quote anything."""
         return causes.extract_known_phrases(text, self.request.get("phrases"))
 
     def call(self, socket, method, values, service=RUNTIME):

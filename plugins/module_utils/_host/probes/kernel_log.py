@@ -19,10 +19,9 @@ import sys
 import time
 
 KERNELS = (1, 11)  # the number of /dev/kmsg (Documentation/admin-guide/devices.txt)
-RECORD = (
-    1 << 16
-    # a read takes one record, and fails where the record is longer (Documentation/ABI/testing/dev-kmsg)
-)
+# A read takes one record, and fails where the record is longer
+# (Documentation/ABI/testing/dev-kmsg).
+RECORD = 1 << 16
 SECONDS = 10
 MOST = 1000  # matches that are told
 # of those with the same groups: an application that fails over and over must not push another one's

@@ -56,10 +56,8 @@ def show_content(data, keep, path, whole=False):
         )
 
 
-_latest = collections.deque(
-    maxlen=8
-    # (list, bytes, Projection): a look may ask for a file by its name, by a pattern and for its paths
-)
+# (list, bytes, Projection): a look may ask for a file by its name, by a pattern and for its paths.
+_latest = collections.deque(maxlen=8)
 
 
 def project_content(data, keep):

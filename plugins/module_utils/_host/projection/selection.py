@@ -141,12 +141,9 @@ class _Tree(object):
             _grow_branch(self.root, path, number)
 
 
-_TREES, _PATHS = (
-    32,
-    4096,
-    # how many lists are known as trees, and how many paths of each: a file's keys are asked again and
-    # again
-)
+# How many lists are known as trees, and how many paths of each: a file's keys are asked again and
+# again.
+_TREES, _PATHS = (32, 4096)
 _trees: "Any" = {}  # by the list's identity, which it keeps as long as it is known here
 
 

@@ -205,11 +205,9 @@ def make_nodes(desired):
             "%s: mode %o, owner %d:%d" % (path, desired["mode"], desired["uid"], desired["gid"])
         ]
     if found is not None and stat.S_ISDIR(found.st_mode):
-        os.rmdir(
-            path
-            # engines make an empty one if a mount's source is missing; a full one belongs to a program
-            # or a person
-        )
+        # Engines make an empty one if a mount's source is missing; a full one belongs to a program
+        # or a person.
+        os.rmdir(path)
     get_node_place(path, lambda spare: make_node(spare, desired))
     return ["%s: made as %d:%d, mode %o" % (path, major, minor, desired["mode"])]
 

@@ -6,7 +6,7 @@ transactions.
 
 This is part of the programs that stay on a host. Transactions write what these programs read and
 write. It has no place of its own on a host: the programs that import it carry its text
-(action/transport). The rule is that of trust.judge_program, which judges what a run of the
+(plugin_utils/_controller/transport.py). The rule is that of trust.judge_program, which judges what a run of the
 collection starts; at boot nothing has been judged yet. Host side: standard library only, Python
 3.6.
 """
@@ -26,11 +26,9 @@ import time
 # /usr/local is not root's alone everywhere
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"
 LINKS = 40  # as the kernel follows
-MOST = (
-    1024 * 1024
-    # bytes of an answer: a program may pass on what others have told it, as a client of MPS does, and
-    # those never end
-)
+# Bytes of an answer: a program may pass on what others have told it, as a client of MPS does, and
+# those never end.
+MOST = 1024 * 1024
 LATE = "no end"
 # of transactions (module_utils/_host/transaction/journal_writer.py)
 LOCK = "/var/lib/gpufleet/lock"

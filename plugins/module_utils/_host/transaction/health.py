@@ -57,7 +57,7 @@ def read_unit_states(names):
 def run_unit_action(name, action, timeout=DEFAULT_TIMEOUT):
     """Do one systemctl action. Raise HostError with systemd's words if it fails.
 
-    `wait_for_health` does nothing: what the unit runs takes changed files up by itself.
+    The action `wait` does nothing: what the unit runs takes changed files up by itself.
     """
     if action == "wait":
         return

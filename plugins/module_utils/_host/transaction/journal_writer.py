@@ -167,10 +167,8 @@ def _lock(path, deadline):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.exists(path) and os.fstat(fd).st_ino == os.stat(path).st_ino:
                 return fd
-            os.close(
-                fd
-                # the directory was cleared in between: no other process will see the lock that we hold
-            )
+            # The directory was cleared in between: no other process will see the lock that we hold.
+            os.close(fd)
         except OSError as exc:
             holder = os.pread(fd, 4096, 0)
             os.close(fd)

@@ -364,11 +364,9 @@ def _recover(base, by, token, wait, booting=False, force=False):
         name.endswith(token or "") for name in journal.list_transaction_names(base, "open")
     ):
         journal.require_own(base)
-        waiting.start_waiting_units(
-            base
-            # one that was killed before it opened its entry may have held the lock, and can no longer
-            # start them
-        )
+        # One that was killed before it opened its entry may have held the lock, and can no longer
+        # start them.
+        waiting.start_waiting_units(base)
         return 0
     lock = "transaction %s (%s)" % (token, by) if token else by
     for attempt in (1, 2):

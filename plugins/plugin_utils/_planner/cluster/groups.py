@@ -144,8 +144,8 @@ def list_file_strategies(text: str) -> tuple[str, ...]:
 
 
 def build_plugin_sharing(setting: MemberSetting) -> dict[str, Any]:
-    """Build `build_plugin_sharing` of the plugin's file: how pods share the GPUs of a group. {} if
-    they share none.
+    """Build `sharing` of the plugin's file: how pods share the GPUs of a group. {} if they share
+    none.
 
     No environment ranks above it. With MPS, the plugin itself divides memory and threads by the
     number.

@@ -335,10 +335,8 @@ class HostDecision:
     reasons: tuple[Reason, ...]
     plugin_strategies: tuple[str, ...] = ()  # by which ways a device plugin gives pods GPUs here
     plugin_source: str = ""  # declared | seen | default; "" without a kubelet
-    cdi_dirs: tuple[
-        str, ...
-        # where engines look for CDI specs, lowest priority first; () if all use the usual directories
-    ] = ()
+    # Where engines look for CDI specs, lowest priority first; () if all use the usual directories.
+    cdi_dirs: tuple[str, ...] = ()
     cdi_place: str = ""  # the one of these that the host's specs go to; "" if none is read by all
 
 
@@ -422,14 +420,10 @@ class Plan:
         tuple[str, str, str], ...
     ] = ()  # (path, text before, text after) for --diff, as the host shows them
     leftovers: tuple[Leftover, ...] = ()
-    released: tuple[
-        str, ...
-        # state: absent: files that were judged, and that have nothing of this collection any more
-    ] = ()
-    first: tuple[
-        Plan, ...
-        # transactions of their own before this one; then the host is looked at and planned again
-    ] = ()
+    # Of `state: absent`: files that were judged, and that have nothing of this collection any more.
+    released: tuple[str, ...] = ()
+    # Plans with a transaction of their own before this one; then the host is looked at and planned again.
+    first: tuple[Plan, ...] = ()
     # Path -> what an approval binds of a file instead of its content, if that has values of the
     # moment (fleet/bound.py).
     lasting: Mapping[str, str] = dc.field(default_factory=dict)

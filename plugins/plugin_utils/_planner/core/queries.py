@@ -108,11 +108,9 @@ def pack_questions(questions: Sequence[Question]) -> dict[str, Any]:
     lists: list[Any] = []
 
     def number(keep: Any) -> int:
-        if (
-            keep not in lists
-            # most are the same object, and two that differ do so soon; to make their texts takes longer
-            # than the plan
-        ):
+        # Most are the same object, and two that differ do so soon; to make their texts takes longer
+        # than the plan.
+        if keep not in lists:
             lists.append(keep)
         return lists.index(keep)
 

@@ -50,7 +50,7 @@ OF_ONE_HOST: Sequence[tuple[re.Pattern[str], str]] = (
 
 def build_shared_change(result: Result, host: str) -> dict[str, Any]:
     """Return what changes on a host, without what is its own: `bound` items, `differences` and
-    `list_shared_restarts` (units).
+    `restarts` (units).
     """
     planned: Mapping[str, Any] = result.get("planned") or {}
     shared: Mapping[str, Any] = (

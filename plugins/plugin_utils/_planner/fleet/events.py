@@ -42,8 +42,8 @@ def build_event_line(event: str, at: str, change_ref: str, **values: Any) -> str
 
 
 def build_start_event(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Build the values of the event `build_start_event`: the numbers of hosts and batches. plan:
-    the result of rollout_plan.
+    """Build the values of the event `start`: the numbers of hosts and batches. plan: the result of
+    rollout_plan.
     """
     counts = Counter(get_planned_kind(host) for host in plan["hosts"].values())
     return {

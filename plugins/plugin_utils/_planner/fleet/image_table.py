@@ -272,8 +272,8 @@ def require_own_nodes(nodes: Mapping[str, str]) -> None:
 
 
 def render_image_affinity(results: outcomes.Results) -> str:
-    """Build the `render_image_affinity` of a pod for each image, so that it runs where the image
-    does, and best where it was chosen.
+    """Build the affinity of a pod for each image, so that it runs where the image does, and best
+    where it was chosen.
     """
     documents = [
         {"image": name, "nodeAffinity": build_node_affinity(name)}

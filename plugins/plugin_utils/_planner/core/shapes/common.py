@@ -24,11 +24,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shap
     Whole,
 )
 
-CONTENT = (
-    1 << 22
-    # characters of a file or of an output: four times what a query asks for, since a projection may be
-    # longer
-)
+# Characters of a file or of an output: four times what a query asks for, since a projection may be
+# longer.
+CONTENT = 1 << 22
 MESSAGE = Text(4096, bytes=True)  # the host's own programs cut at this (host_files.CUT)
 PATH = Text(4096, bytes=True)  # PATH_MAX, linux/limits.h
 NAME = Text(256, bytes=True)  # NAME_MAX is 255 bytes

@@ -34,11 +34,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
     cut_image_text,
 )
 
-SWITCH = (
-    "disable-require",
-    # of NVIDIA's config.toml: on, and the hook takes every image as one with
-    # NVIDIA_DISABLE_REQUIRE=true
-)
+# A switch of NVIDIA's config.toml: on, and the hook takes every image as one with
+# NVIDIA_DISABLE_REQUIRE=true.
+SWITCH = ("disable-require",)
 KEEP = file_places.keep_places("toml", {SWITCH: "bool"})
 # characters of an expression in a result, which has room for those of CUDA's own images
 WHOLE = 2000

@@ -4,9 +4,9 @@
 """Choose the files of the driver that go into containers, and the way there, by one of three
 profiles.
 
-- `build_full_edits` is what nvidia-ctk writes: every file at its own path, and hooks of
+- `full` is what nvidia-ctk writes: every file at its own path, and hooks of
   nvidia-cdi-hook that make links and the loader's cache.
-- `build_hookless_edits` needs no program on the host and no writable root in the container: each
+- `hookless` needs no program on the host and no writable root in the container: each
   library is mounted under the names by which programs load it, in folders that the loaders of
   Debian's and of Red Hat's family search without a cache. No LD_LIBRARY_PATH is set, because env of
   a CDI spec replaces the image's own, which the CUDA images need.

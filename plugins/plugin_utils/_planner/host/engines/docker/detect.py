@@ -101,11 +101,8 @@ def list_questions(policy: Policy) -> list[queries.Question]:
         running,
         queries.ask_for_units([options.service or UNIT]),
     ]
-    if processes.is_everything_declared(
-        options
-        # which process is Docker's is seen first: its name alone starts no service that systemd listens
-        # for
-    ):
+    # The process of Docker is looked for first: its name starts no service that systemd listens for.
+    if processes.is_everything_declared(options):
         return asked
     return [*asked, queries.ask_for_http(options.socket or SOCKET, "/info", daemon="dockerd")]
 
