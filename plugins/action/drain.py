@@ -72,7 +72,8 @@ class ActionModule(ActionBase):
         standings, silent = draining.ask_for_standings(
             every, args, needed or earlier.get("outcome") in ("drained", "pending")
         )
-        # The check of a whole fleet leaves locks out: kured locks one host at a time, and cordons it at once.
+        # The check of a whole fleet leaves locks out: kured locks one host at a time, and cordons
+        # it at once.
         if state == "drained":
             standings, unread = draining.locks(every, standings)
             silent += unread

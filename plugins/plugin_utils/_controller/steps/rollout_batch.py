@@ -469,8 +469,8 @@ def get_latest_step(
     seen: dict[str, Mapping[str, Any]] = {}
     for host in hosts:
         step = host_variables.HostVariables(hostvars, host).get(registered.ROLLOUT_STEP) or {}
-        # Usually it is the first host's. Ansible takes half a millisecond or more for each value of a
-        # host.
+        # Usually it is the first host's. Ansible takes half a millisecond or more for each value of
+        # a host.
         if step.get("point") == points[0]:
             return progress.read_progress(step["progress"])
         seen.setdefault(str(step.get("point") or ""), step)

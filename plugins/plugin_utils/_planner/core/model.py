@@ -422,7 +422,8 @@ class Plan:
     leftovers: tuple[Leftover, ...] = ()
     # Of `state: absent`: files that were judged, and that have nothing of this collection any more.
     released: tuple[str, ...] = ()
-    # Plans with a transaction of their own before this one; then the host is looked at and planned again.
+    # Plans with a transaction of their own before this one; then the host is looked at and planned
+    # again.
     first: tuple[Plan, ...] = ()
     # Path -> what an approval binds of a file instead of its content, if that has values of the
     # moment (fleet/bound.py).

@@ -294,8 +294,12 @@ def ask_for_tags(
 
 
 def ask_for_printed_tags(
-    argv: list[str], prefixes: Places, keep: Keep, moves: Moves = (), process: Mapping[str, int] | None = None
-) -> Question:  # fmt: skip
+    argv: list[str],
+    prefixes: Places,
+    keep: Keep,
+    moves: Moves = (),
+    process: Mapping[str, int] | None = None,
+) -> Question:
     """Ask how the keys that a program prints as TOML, and that are not sent, compare with others.
     See `ask_for_tags`.
     """

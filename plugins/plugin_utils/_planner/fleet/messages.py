@@ -277,7 +277,7 @@ PLAN_WITHOUT_HOSTS = Sentence(
     next="Name the plan of this inventory in gpufleet_rollout_approved",
 )
 
-# ---------------------------------------------------------------- how a plan differs from the approved one
+# --------------------------------------------------------- how a plan differs from the approved one
 NEW_IN_PLAN = Sentence("approval.new-in-plan", "{subject} is new in the plan")
 GONE_FROM_PLAN = Sentence("approval.gone-from-plan", "{subject} is in the plan no more")
 NOT_AS_APPROVED = Sentence("approval.not-as-approved", "{subject} is not as it was approved")

@@ -118,7 +118,8 @@ KNOWN: Mapping[str, KnownProject] = {
     ),
     "driver": KnownProject(
         "NVIDIA driver",
-        # the files of its packages, by a spec that was published (tests/fixtures/replayed_specs.yml)
+        # the files of its packages, by a spec that was published
+        # (tests/fixtures/replayed_specs.yml)
         "615.71.09",
         "2026-11-26",
         "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json",

@@ -463,7 +463,7 @@ def test_a_missing_python_is_told_with_what_to_do(
 
 
 # --- what is sent
-# -------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 NODE_SIDE = sorted({"loader", *(part for parts in transport.PROGRAMS.values() for part in parts)})
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)

@@ -291,7 +291,7 @@ def test_a_spoilt_copy_of_this_very_transaction_is_not_written_either(host_dir, 
 
 
 # --- a foreign line
-# -------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 # An engine that does not live with ours, and someone who writes a line to its configuration

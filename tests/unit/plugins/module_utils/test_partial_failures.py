@@ -193,7 +193,7 @@ def test_originals_that_cannot_be_written_keep_no_unit_from_running_with_the_fil
 
 
 # --- the journal
-# ------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -485,7 +485,7 @@ def test_without_proc_nothing_is_known_of_mounts_and_the_rename_decides(host_dir
 
 
 # --- units
-# ------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", ["failed", "active"])

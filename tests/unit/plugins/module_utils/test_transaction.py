@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 from .conftest import CONFIG, ask, edit, restore, sha, told
 
 # --- files
-# --------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_new_file_in_new_directories(host_dir):
@@ -183,7 +183,7 @@ def test_what_is_no_regular_file_is_refused(host_dir, kind):
 
 
 # --- expectations
-# -------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_journal_that_others_may_write_to_is_refused(host_dir):
 
 
 # --- restore
-# ------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_restore_gives_back_bytes_mode_time_absence_and_directories(host_dir):

@@ -230,7 +230,7 @@ def test_in_check_mode_a_validator_may_still_be_missing_when_a_package_brings_it
 
 
 # --- commands
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_commands_run_first_and_count_as_a_change(host_dir):

@@ -414,7 +414,7 @@ def test_a_swap_that_fails_half_way_is_taken_back(host_dir, monkeypatch):
 
 
 # --- another root
-# -----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_beneath_another_root_files_are_written_and_nothing_is_run(host_dir, systemd):

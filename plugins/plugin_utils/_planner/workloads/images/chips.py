@@ -21,8 +21,8 @@ CUDA_GPUS = "https://developer.nvidia.com/cuda-gpus"  # the compute capability o
 # (published/rubin/gr100). GR102's is not published.
 RUBIN = "https://github.com/pytorch/pytorch/pull/190654"
 # First and last device id of a block that NVIDIA has given to one chip (PCI_IDS), the chip, its
-# compute capability (CUDA_GPUS, RUBIN). A chip whose compute capability is not published is not here,
-# nor are those of Jetsons before Thor, which are on no PCI bus.
+# compute capability (CUDA_GPUS, RUBIN). A chip whose compute capability is not published is not
+# here, nor are those of Jetsons before Thor, which are on no PCI bus.
 CHIPS: tuple[tuple[int, int, str, str], ...] = (
     (0x0FC0, 0x0FFF, "GK107", "3.0"),
     (0x1001, 0x102C, "GK110", "3.5"),

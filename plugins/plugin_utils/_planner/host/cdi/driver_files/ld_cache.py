@@ -26,8 +26,8 @@ NEW_HEADER, NEW_ENTRY = struct.Struct("<20sIIB3xI12x"), struct.Struct("<iIIIQ")
 # stands for ELF and libc6.
 BITS_64 = {0x0300: "x86_64", 0x0A00: "aarch64"}
 MOST = 20_000  # entries; a real cache has some thousands at most
-# Bytes of a name and of a path, NUL left out (linux/limits.h). The entries of a forged cache may all
-# name one long text, which would be as many copies of it.
+# Bytes of a name and of a path, NUL left out (linux/limits.h). The entries of a forged cache may
+# all name one long text, which would be as many copies of it.
 LONGEST_NAME, LONGEST_PATH = 255, 4095
 
 

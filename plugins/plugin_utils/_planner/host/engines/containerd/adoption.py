@@ -288,8 +288,12 @@ def list_changing_tool_keys(
 
 
 def report_default_removal(
-    found: FoundDropIn, with_it: Mapping[str, Any], then: Mapping[str, Any], wanted: list[CriSetting], names: Path
-) -> tuple[Difference, ...]:  # fmt: skip
+    found: FoundDropIn,
+    with_it: Mapping[str, Any],
+    then: Mapping[str, Any],
+    wanted: list[CriSetting],
+    names: Path,
+) -> tuple[Difference, ...]:
     """Return the difference for a default handler that goes with the file, () if the default stays
     or a default is wanted.
 

@@ -105,9 +105,14 @@ class Going:
 
 
 def derive_aim(
-    policy: Policy, facts: ContainerdFacts, instance: Instance, decision: Decision, files: FileSet, version: Version,
+    policy: Policy,
+    facts: ContainerdFacts,
+    instance: Instance,
+    decision: Decision,
+    files: FileSet,
+    version: Version,
     going: ConfigFile | None = None,
-) -> Aim:  # fmt: skip
+) -> Aim:
     mine = own_drop_in(files)
     base = files.drop_file(mine) if mine else files
     cri = config.build_effective_cri_table(base, version)
@@ -184,9 +189,14 @@ def _is_cdi_switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
 
 
 def derive_aim_without_file(
-    policy: Policy, facts: ContainerdFacts, instance: Instance, decision: Decision, files: FileSet, found: adoption.FoundDropIn,
+    policy: Policy,
+    facts: ContainerdFacts,
+    instance: Instance,
+    decision: Decision,
+    files: FileSet,
+    found: adoption.FoundDropIn,
     version: Version,
-) -> Aim:  # fmt: skip
+) -> Aim:
     """Return the aim once a file of another tool is gone: as if it had never been there, plus what
     others may rely on in it.
     """

@@ -476,7 +476,8 @@ def _find_offline_instances(policy: Policy, facts: ContainerdFacts) -> tuple[Ins
     packaged = facts.daemons.packaged.value
     written = facts.config.files.get(config).exists
     if there and not (policy.config_path or packaged or (written and facts.daemons.program.value)):
-        # These are the containerd of this tree, and a file that no program reads makes no second one.
+        # These are the containerd of this tree, and a file that no program reads makes no second
+        # one.
         return tuple(there)
     if not (packaged or written):
         prepared = (

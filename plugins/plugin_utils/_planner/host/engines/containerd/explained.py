@@ -105,9 +105,15 @@ class Sides:
 
 
 def judge_tool_drop_in(
-    policy: Policy, facts: ContainerdFacts, instance: Instance, files: FileSet, staying: FileSet, found: FoundDropIn,
-    wanted: list[CriSetting], version: Version,
-) -> Leftover:  # fmt: skip
+    policy: Policy,
+    facts: ContainerdFacts,
+    instance: Instance,
+    files: FileSet,
+    staying: FileSet,
+    found: FoundDropIn,
+    wanted: list[CriSetting],
+    version: Version,
+) -> Leftover:
     """Judge whether the drop-in goes; if it stays, name the keys that nothing explains. May raise
     NeedMore.
 

@@ -46,8 +46,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
     Manager,
 )
 
-# This release migrates each file by itself (github.com/containerd/containerd/pull/12891 had stopped that in
-# 2.3.0).
+# This release migrates each file by itself (github.com/containerd/containerd/pull/12891 had stopped
+# that in 2.3.0).
 READS_NEWER_DROP_INS = (2, 3, 5)
 
 

@@ -62,8 +62,8 @@ KEEP: Keep = {
     "format": "text",
     "patterns": [OWN, BASE_ONCE.pattern, FOUND.pattern, r"^[ \t]*version[ \t]*=[ \t]*\d+"],
 }
-# The release of August 2023: those with an older containerd know no "base" (k3s documentation, Configuring
-# containerd).
+# The release of August 2023: those with an older containerd know no "base" (k3s documentation,
+# Configuring containerd).
 SINCE = (1, 7, 3)
 
 

@@ -445,9 +445,13 @@ def _note_runtime_mode(
 
 
 def list_edited_crio_handlers(
-    policy: Policy, where: config.CrioPaths, layers: tuple[config.Layer, ...], found: tuple[FoundFile, ...], force: config.Effective,
+    policy: Policy,
+    where: config.CrioPaths,
+    layers: tuple[config.Layer, ...],
+    found: tuple[FoundFile, ...],
+    force: config.Effective,
     programs: Mapping[str, str],
-) -> tuple[Leftover, ...]:  # fmt: skip
+) -> tuple[Leftover, ...]:
     """List NVIDIA's handlers in files that have other settings as well: up to 1.17 the tool edits
     the main file.
     """

@@ -96,7 +96,8 @@ def get_built_in_crio_handler(version: tuple[int, int]) -> dict[str, Any]:
         "runtime_root": f"/run/{name}",
         "allowed_annotations": ["io.containers.trace-syscall"],
     }
-    # So has 1.28 from its patch release 3 on (commit 7c1d5f56fc). A pod asks for device nodes by it.
+    # So has 1.28 from its patch release 3 on (commit 7c1d5f56fc). A pod asks for device nodes by
+    # it.
     if version >= (1, 29):
         table["allowed_annotations"].append(get_devices_annotation(version))
     if version >= (1, 24):

@@ -101,7 +101,8 @@ def list_questions(policy: Policy) -> list[queries.Question]:
         running,
         queries.ask_for_units([options.service or UNIT]),
     ]
-    # The process of Docker is looked for first: its name starts no service that systemd listens for.
+    # The process of Docker is looked for first: its name starts no service that systemd listens
+    # for.
     if processes.is_everything_declared(options):
         return asked
     return [*asked, queries.ask_for_http(options.socket or SOCKET, "/info", daemon="dockerd")]

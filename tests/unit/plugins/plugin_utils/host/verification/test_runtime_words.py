@@ -189,8 +189,10 @@ SAID = [
             "such file or directory: unknown"
         ),
         # a file of the driver is told with its path
-        'error mounting "/usr/lib/libcuda.so.570.1"; stat /usr/lib/libcuda.so.570.1; '
-        "no such file or directory; error mounting; OCI runtime create failed",
+        (
+            'error mounting "/usr/lib/libcuda.so.570.1"; stat /usr/lib/libcuda.so.570.1; '
+            "no such file or directory; error mounting; OCI runtime create failed"
+        ),
         "spec-file-gone",
         False,
     ),
