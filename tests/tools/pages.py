@@ -25,6 +25,7 @@ import answer_tables
 import cdi_tables
 import comparison_tables
 import drain_tables
+import evidence_tables
 import gpu_tables
 import image_tables
 import known_bad_tables
@@ -63,6 +64,12 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "package-managers": support_tables.build_package_manager_table,
     "owners-settings": support_tables.build_owners_settings_table,
     "gpus": gpu_tables.build_gpu_table,
+    "evidence-hardware": evidence_tables.build_hardware_table,
+    "evidence-layouts": evidence_tables.build_layout_table,
+    "evidence-drivers": evidence_tables.build_driver_table,
+    "evidence-engines": evidence_tables.build_engine_table,
+    "evidence-releases": evidence_tables.build_release_table,
+    "evidence-unknown": evidence_tables.build_unknown_table,
     "images": adoption_tables.images,
     "by-hand": adoption_tables.by_hand,
     "docker-before": adoption_tables.of_docker,

@@ -1,0 +1,158 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The tables of docs/evidence.md: which hardware and which releases a judge has seen, which judge it
+was, and what has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import parts
+import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import currency
+from page_table import code, table
+
+from tests.lab import kinds, mig_layouts, recorded
+
+FIXTURES = recorded.FIXTURES
+
+
+@cache
+def read_fixture(name: str) -> Any:
+    return yaml.safe_load((FIXTURES / name).read_text("utf-8"))
+
+
+def find_run(test: str) -> str:
+    """Return when a test of tests/integration runs, by the table of parts.
+
+    Raise LookupError if no part names it.
+    """
+    for names, title in (
+        *((names, f"lab: {part}") for part, names in parts.LAB.items()),
+        *((names, part) for part, names in parts.JUDGES.items()),
+    ):
+        if test in names:
+            return "each night" if title in parts.NIGHTLY else "each `make test`"
+    raise LookupError(f"no part of tests/tools/parts.py names test_{test}.py")
+
+
+def name_test(test: str) -> str:
+    return code([f"test_{test}"])
+
+
+def link_source(address: str) -> str:
+    """Return a link to a source by the name of its repository; the text itself if it is none."""
+    repository = re.match(r"https://github\.com/([^/]+/[^/]+)/", address)
+    if not repository:
+        return address or "not public"
+    return f"[{repository[1]}]({address})"
+
+
+def build_hardware_table() -> str:
+    """Return a row for each node that others recorded or `make gpu` measured."""
+    rows = [
+        [
+            code([name]),
+            f"{len(node.inventory.gpus)} × {node.inventory.gpus[0].name}",
+            node.inventory.version,
+            *judge_node(node),
+            link_source(node.source),
+        ]
+        for name, node in sorted(recorded.nodes().items())
+    ]
+    return table(["node", "GPUs", "driver", "kind", "judge", "when", "source"], rows)
+
+
+def judge_node(node: recorded.Node) -> tuple[str, str, str]:
+    kind = "measured" if node.seen else "recorded" if node.measured else "imitated by others"
+    test = "cdi_captures" if node.seen else "cdi_recorded_nodes"
+    return kind, name_test(test), find_run(test)
+
+
+def build_layout_table() -> str:
+    """Return a row for each board, with the number of its MIG layouts."""
+    counts: dict[str, int] = {}
+    for board, _layout in mig_layouts.cases():
+        counts[board] = counts.get(board, 0) + 1
+    test = "cdi_mig_layouts"
+    rows = [
+        [code([board]), str(count), name_test(test), find_run(test)]
+        for board, count in sorted(counts.items())
+    ]
+    return table(["board", "MIG layouts", "judge", "when"], rows)
+
+
+def build_driver_table() -> str:
+    """Return a row for each driver whose files others published."""
+    return table(["driver", "what", "judge", "when", "source"], sorted(list_driver_rows()))
+
+
+def list_driver_rows() -> Iterator[list[str]]:
+    for name, spec in read_fixture("replayed_specs.yml").items():
+        what = f"a CDI spec of a node: `{name}`"
+        yield list_driver_row(str(spec["driver"]), what, "cdi_replayed_specs", spec["source"])
+    for name, row in read_fixture("driver_packages.yml").items():
+        what = f"the files of packages: `{name}`"
+        yield list_driver_row(str(row["version"]), what, "cdi_driver_packages", row["source"])
+
+
+def list_driver_row(version: str, what: str, test: str, source: str) -> list[str]:
+    return [version, what, name_test(test), find_run(test), link_source(source)]
+
+
+NO_LIST = "no list of their files can be read"
+NEVER_SEEN = (
+    ("driver packages of NVIDIA's apt repository", NO_LIST),
+    ("Ubuntu's driver packages from 565 on", NO_LIST),
+    ("NVIDIA's driver packages for Red Hat's family from 575 on", NO_LIST),
+    ("driver packages of SUSE", NO_LIST),
+    ("layouts of Ubuntu 26.04, RHEL 10 and Azure Linux 4", "no host and no list of them was seen"),
+    ("the compute capability of GR102", "it is not published"),
+    ("a host with more than one real GPU", "the measured machines have one"),
+    ("Kubernetes newer than 1.34", "the lab builds 1.34"),
+)
+
+
+def build_unknown_table() -> str:
+    """Return what no judge has seen, with the reason."""
+    return table(["what", "why"], [list(row) for row in NEVER_SEEN])
+
+
+def build_release_table() -> str:
+    """Return a row for each project: the newest release that the tables know, and since when."""
+    rows = [
+        [row.title, row.newest, row.checked, f"[source]({row.source})"]
+        for row in currency.KNOWN.values()
+    ]
+    return table(["project", "newest release in the tables", "compared on", "source"], rows)
+
+
+def build_engine_table() -> str:
+    """Return a row for each kind of host with an engine of its own, and the tests that boot it."""
+    rows = [
+        [code([kind]), ", ".join(map(code, ([test] for test in tests)))]
+        for kind, tests in sorted(map_kinds_to_tests().items())
+        if tests
+    ]
+    return table(["kind of host", "booted by"], rows)
+
+
+def map_kinds_to_tests() -> dict[str, list[str]]:
+    """Return the tests that name a kind of host, by the kind. The story's fleet is a test, too."""
+    folder = FIXTURES.parent
+    sources = {
+        path.stem: path.read_text("utf-8")
+        for path in sorted((folder / "integration").glob("test_*.py"))
+    }
+    sources["test_lab"] += (folder / "lab/fleets/all.json").read_text("utf-8")
+    sources["story of all engines"] = (folder / "lab/fleets/engines.json").read_text("utf-8")
+    return {kind: list(find_users(kind, sources.items())) for kind in kinds.KINDS}
+
+
+def find_users(kind: str, sources: Iterable[tuple[str, str]]) -> Iterator[str]:
+    return (name for name, text in sources if f'"{kind}"' in text)
