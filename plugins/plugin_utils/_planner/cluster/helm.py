@@ -74,9 +74,9 @@ OF_GROUPS: Mapping[str, Callable[[Group], Any]] = {
     "cdi.nvidiaHookPath": lambda group: group.setting.hook or None,
     "runtimeClassName": lambda group: group.handler or None,
 }
-# The toolkit is an NRI plugin: it writes no configuration of an engine, and the operator's pods have
-# an annotation in the place of a RuntimeClass (TransformToolkit and setRuntimeClassName in
-# controllers/object_controls.go; what happens without it: rwlove/home-ops pull request 14313).
+# The toolkit is an NRI plugin: it writes no configuration of an engine, and the operator's pods
+# have an annotation in the place of a RuntimeClass (TransformToolkit and setRuntimeClassName in
+# controllers/object_controls.go; without it: rwlove/home-ops pull request 14313).
 NRI = "cdi.nriPluginEnabled"
 # Profile -> value of the chart that is rendered for all nodes -> the variable that sets it.
 RENDERED: Mapping[str, Mapping[str, str]] = {

@@ -70,7 +70,7 @@ REMOVED_SINCE = Sentence(
     "restore.removed-since",
     "{path} was removed after this collection had written it; it stays removed",
 )
-DEFAULT_WITHOUT_PROGRAM = Sentence(
+PROGRAM_GONE_BEFORE = Sentence(
     "restore.default-without-program",
     "{path} gets its default handler {handler} back, whose program {program} is gone",
     why="a container that names no handler cannot start with it",

@@ -103,8 +103,8 @@ def read_take_back_facts(obs: Observation, engines: Mapping[str, Any]) -> TakeBa
 def _is_program_there(obs: Observation, program: str) -> bool:
     if program.startswith("/"):
         return obs.is_there(program)
-    found = obs.get_answer(queries.ask_for_program([program])).get("found") or {}
-    return bool(found.get(program))
+    paths = obs.get_answer(queries.ask_for_program([program])).get("found") or {}
+    return bool(paths.get(program))
 
 
 def find_every_engine(policy: Policy, facts: Mapping[str, Any], engines: Engines) -> Search:
@@ -349,11 +349,11 @@ class Context:
 
         The engine restarts with it all the same, and starts no container. May raise NeedMore.
         """
-        found = []
+        advice = []
         for path, _before, after in done.diffs:
             engine = self.engines.get(self.find_engine(path))
             default = engine.find_default_program(after) if engine and after else None
             if default and PROGRAM_NAME.fullmatch(default[1]) and not programs.get(default[1]):
-                row = journal_messages.DEFAULT_WITHOUT_PROGRAM
-                found.append(row.fill(path=path, handler=default[0], program=default[1]))
-        return tuple(found)
+                row = journal_messages.PROGRAM_GONE_BEFORE
+                advice.append(row.fill(path=path, handler=default[0], program=default[1]))
+        return tuple(advice)

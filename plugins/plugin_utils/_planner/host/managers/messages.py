@@ -46,8 +46,8 @@ RHCOS = Sentence(
     next="Use NVIDIA's GPU Operator there, or a MachineConfig with the drop-in for CRI-O. "
     "See https://docs.nvidia.com/datacenter/cloud-native/openshift/latest/",
 )
-# From Talos 1.13 on its guide has the GPU Operator install the toolkit. The driver lies beside a glibc
-# of its own (/usr/local/glibc), with its programs elsewhere, so no driver root has all of it.
+# From Talos 1.13 on its guide has the GPU Operator install the toolkit. The driver lies beside a
+# glibc of its own (/usr/local/glibc), with its programs elsewhere: no driver root has all of it.
 TALOS = Sentence(
     "manager.talos",
     "Talos Linux writes this engine's configuration",

@@ -390,5 +390,5 @@ def find_default_program(text: str) -> tuple[str, str] | None:
     name = toml.look_up_toml(data, ("crio", "runtime", "default_runtime"))
     handler = ("crio", "runtime", "runtimes", str(name), "runtime_path")
     program = toml.look_up_toml(data, handler)
-    found = isinstance(name, str) and isinstance(program, str) and program
-    return (str(name), str(program)) if found else None
+    both = isinstance(name, str) and isinstance(program, str) and program
+    return (str(name), str(program)) if both else None

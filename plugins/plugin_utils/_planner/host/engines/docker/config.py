@@ -399,5 +399,5 @@ def find_default_program(text: str) -> tuple[str, str] | None:
         return None
     name = json_text.look_up_json(doc, ("default-runtime",))
     program = json_text.look_up_json(doc, ("runtimes", str(name), "path"))
-    found = isinstance(name, str) and isinstance(program, str) and program
-    return (str(name), str(program)) if found else None
+    both = isinstance(name, str) and isinstance(program, str) and program
+    return (str(name), str(program)) if both else None

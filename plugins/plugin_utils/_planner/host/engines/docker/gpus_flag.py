@@ -64,7 +64,7 @@ def has_missed_hooks(
     known.
     """
     read = (HOOK, CDI_HOOK) if series >= CDI_HOOK_SINCE else (HOOK,)
-    found = [time for path, time in facts.changed.value.items() if path in read]
+    changed = [time for path, time in facts.changed.value.items() if path in read]
     if active_seconds is None or not facts.now.value:
         return False
-    return bool(found) and min(found) > facts.now.value - active_seconds
+    return bool(changed) and min(changed) > facts.now.value - active_seconds
