@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Boot
-from tests.night import leave_unless
+from tests.night import leave_rest, leave_unless
 from tests.tools.onlab import Fleet, Tree, repository
 
 pytestmark = pytest.mark.lab
@@ -131,7 +131,12 @@ def test_the_usual_way_has_something_to_compare(standard: tuple[Told, dict[str, 
         )
 
 
-@pytest.mark.parametrize("transport", ["stdin", "module"])
+OTHER_WAY = pytest.mark.nightly(
+    "by day all ways are compared on hosts, and the trees are compared by one of them"
+)
+
+
+@pytest.mark.parametrize("transport", leave_rest(OTHER_WAY, ["stdin", "module"]))
 def test_a_tree_here_and_a_tree_there_become_the_same(
     transport: str, fleet: Fleet, tmp_path: Path
 ) -> None:
