@@ -212,7 +212,9 @@ def add_earlier_stages(
     """
     if not done.plans:
         return last
-    earlier = merge_plans(list(done.plans))
+    # each of another look, so no merged plan
+    said = [text for plan in done.plans for text in plan.advice]
+    earlier = Plan(diffs=tuple(one for plan in done.plans for one in plan.diffs))
     before = [action for plan in done.plans for action in results.list_actions(plan, restart)]
     journal = next((a["journal"] for a in reversed(done.answers) if a.get("journal")), None)
     shaped = {
@@ -221,7 +223,7 @@ def add_earlier_stages(
         "differences": results.describe_differences(whole.differences),
         "actions": [*before, *last["actions"]],
         "journal": last["journal"] or journal,
-        "advice": list(dict.fromkeys([*earlier.advice, *last["advice"]])),
+        "advice": list(dict.fromkeys([*said, *last["advice"]])),
     }
     if "diff" in last:
         shaped["diff"] = [*diffs(earlier), *last["diff"]]

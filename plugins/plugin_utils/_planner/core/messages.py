@@ -388,6 +388,14 @@ CHANGE_REF = Sentence(
     next="Write it as CHG0012345",
 )
 
+# ---------------------------------------------------------------- a plan
+STATES_DIFFER = Sentence(
+    "plan.states-differ",
+    "two parts of this plan rest on different states of {name}",
+    why="a plan is made of one look at the host",
+    next="Nothing was changed. Report this message as a bug of the collection",
+)
+
 # ---------------------------------------------------------------- queries that failed
 QUERY_TIMEOUT = Sentence(
     "query.timeout",

@@ -11,10 +11,13 @@ those of ARCHITECTURE.md.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeVar
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    messages,
+    transaction,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     PlanError,
     Refusal,
@@ -32,6 +35,8 @@ Switch = Literal["auto", "enabled", "disabled"]
 # neither PCI nor a device node has it any more. adoption: this collection or another tool takes it
 # over. safety: a documented correction.
 Cause = Literal["policy", "uninstalled", "hardware_gone", "adoption", "safety"]
+
+State = TypeVar("State", bound="str | None")
 
 RUNTIME_BINARY = "/usr/bin/nvidia-container-runtime"
 HOOK_BINARY = "/usr/bin/nvidia-container-runtime-hook"
@@ -470,30 +475,26 @@ NOTHING = Plan()
 def merge_plans(every: list[Plan]) -> Plan:
     """Merge the plans of several resources into one transaction. A unit that several of them
     restart is restarted once.
+
+    Raise PlanError if two of them rest on different states of a file or unit.
     """
     # on a converged host that is nearly all of them
     plans = [plan for plan in every if plan != NOTHING]
     if not plans:
         return NOTHING
-    restarts: dict[str, Restart] = {}
-    for plan in plans:
-        for r in plan.restarts:
-            restarts.setdefault(r.unit, r) if r.action != "restart" else restarts.__setitem__(
-                r.unit, r
-            )
     return Plan(
         first=tuple(f for p in plans for f in p.first),
         differences=tuple(d for p in plans for d in p.differences),
         commands=tuple(c for p in plans for c in p.commands),
         changes=tuple(c for p in plans for c in p.changes),
-        expect_files={k: v for p in plans for k, v in p.expect_files.items()},
-        expect_units={k: v for p in plans for k, v in p.expect_units.items()},
+        expect_files=_merge_states(p.expect_files for p in plans),
+        expect_units=_merge_states(p.expect_units for p in plans),
         stage_files=tuple(s for p in plans for s in p.stage_files),
         substitute=tuple(s for p in plans for s in p.substitute),
         validate=tuple(v for p in plans for v in p.validate),
         disable_units=tuple(dict.fromkeys(u for p in plans for u in p.disable_units)),
-        lasting={k: v for p in plans for k, v in p.lasting.items()},
-        restarts=tuple(restarts.values()),
+        lasting=_merge_states(p.lasting for p in plans),
+        restarts=_merge_restarts(r for p in plans for r in p.restarts),
         health=tuple(h for p in plans for h in p.health),
         pending=tuple(dict.fromkeys(u for p in plans for u in p.pending)),
         ends=tuple(dict.fromkeys(c for p in plans for c in p.ends)),
@@ -503,3 +504,27 @@ def merge_plans(every: list[Plan]) -> Plan:
         leftovers=tuple(dict.fromkeys(left for p in plans for left in p.leftovers)),
         released=tuple(dict.fromkeys(path for p in plans for path in p.released)),
     )
+
+
+def _merge_restarts(every: Iterable[Restart]) -> tuple[Restart, ...]:
+    """Return one action for each unit, with the longest of its timeouts.
+
+    A restart does what a start, a reload and a wait do, and takes their place. Of others the first
+    one stays.
+    """
+    found: dict[str, Restart] = {}
+    for one in every:
+        first = found.get(one.unit, one)
+        chosen = one if one.action == "restart" and first.action != "restart" else first
+        found[one.unit] = dc.replace(chosen, timeout=max(first.timeout, one.timeout))
+    return tuple(found.values())
+
+
+def _merge_states(every: Iterable[Mapping[str, State]]) -> dict[str, State]:
+    """Return one value for each name. Raise PlanError if two differ."""
+    found: dict[str, State] = {}
+    for states in every:
+        for name, state in states.items():
+            if found.setdefault(name, state) != state:
+                raise PlanError(messages.STATES_DIFFER.fill(name=name))
+    return found
