@@ -411,7 +411,7 @@ def strategy_by_cdi(instance: Instance, kubelet: Kubelet) -> tuple[tuple[str, ..
         return ("cdi-annotations",), row.fill(engine=instance.engine, version=instance.version)
     if not kubelet.version:
         return ("cdi-cri",), decision_messages.CRI_FIELD_READ.fill()
-    if kubelet.present and not _is_at_least(kubelet.version, 1, 29):
+    if not _is_at_least(kubelet.version, 1, 29):
         return ("cdi-annotations",), decision_messages.KUBELET_TOO_OLD.fill(version=kubelet.version)
     return ("cdi-cri",), decision_messages.KUBELET_PASSES.fill(version=kubelet.version)
 

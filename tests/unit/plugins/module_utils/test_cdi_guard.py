@@ -192,6 +192,23 @@ def test_a_file_of_somebody_else_is_left_alone(host):
     assert places(host) == IN_PLACE
 
 
+def test_a_file_that_is_written_in_place_while_it_moves_goes_back(host, monkeypatch):
+    """Who has it open writes to the moved file, after it was read."""
+    write = cdi_guard.write_guarded_file
+
+    def write_beside_another(path, data, mode):
+        write(path, data, mode)
+        with open(cdi_guard.name_moved_file(str(host / "scanned" / "a.yaml")), "w") as stream:
+            stream.write("theirs\n")
+
+    monkeypatch.setattr(cdi_guard, "write_guarded_file", write_beside_another)
+    (host / "library").unlink()
+    assert cdi_guard.main(settings(host)) == 0
+    assert places(host) == IN_PLACE
+    assert (host / "scanned" / "a.yaml").read_text() == "theirs\n"
+    assert os.listdir(str(host / "scanned")) == ["a.yaml"]
+
+
 def test_a_new_file_in_place_makes_the_old_one_worthless(host):
     (host / "aside").mkdir()
     (host / "aside" / "a.yaml").write_text("older\n")

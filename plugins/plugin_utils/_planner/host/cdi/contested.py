@@ -140,7 +140,7 @@ def plan_specs_of_others(policy: Policy, facts: ContestedFacts, spec: Spec) -> P
             if not itself and (file.error or file.type == "file"):
                 plans.append(
                     other_files.plan_other_spec(
-                        policy, file, mine, spec, outranks=is_outranking(policy, directory, mine)
+                        policy, file, mine, spec, outranked=is_outranked(policy, directory, mine)
                     )
                 )
     return merge_plans(plans)
@@ -183,6 +183,7 @@ def leaves_as_it_is(policy: Policy, facts: ContestedFacts, there: ObservedFile, 
     )
 
 
-def is_outranking(policy: Policy, directory: str, mine: str) -> bool:
+def is_outranked(policy: Policy, directory: str, mine: str) -> bool:
+    """Tell whether engines prefer our spec to those of this directory."""
     order = files.list_cdi_directories(policy)
-    return order.index(directory) > order.index(posixpath.dirname(mine))
+    return order.index(directory) < order.index(posixpath.dirname(mine))

@@ -184,7 +184,7 @@ def describe_unread_file(file: ObservedFile) -> dict[str, object]:
 
 
 def plan_other_spec(
-    policy: Policy, file: ObservedFile, mine: str, spec: Spec, *, outranks: bool
+    policy: Policy, file: ObservedFile, mine: str, spec: Spec, *, outranked: bool
 ) -> Plan:
     if not file.path.endswith(reader.SUFFIXES):
         advice = messages.OTHER_ENDING.fill(path=file.path, endings=" and ".join(reader.SUFFIXES))
@@ -207,12 +207,12 @@ def plan_other_spec(
     return (
         Plan()
         if other.kind != spec.kind
-        else judge_other_spec(policy, file, other, mine, spec, outranks=outranks)
+        else judge_other_spec(policy, file, other, mine, spec, outranked=outranked)
     )
 
 
 def judge_other_spec(
-    policy: Policy, file: ObservedFile, other: Spec, mine: str, spec: Spec, *, outranks: bool
+    policy: Policy, file: ObservedFile, other: Spec, mine: str, spec: Spec, *, outranked: bool
 ) -> Plan:
     """Plan the handling of another file of our kind: it goes, or it stays next to this
     collection's.
@@ -238,12 +238,12 @@ def judge_other_spec(
     doubles = sorted(set(other.names) & set(spec.names))
     if not doubles:
         return Plan(leftovers=(left,))
-    same_directory = posixpath.dirname(file.path) == posixpath.dirname(mine)
-    if not same_directory and not outranks:
+    if outranked:
         return Plan(
             advice=(messages.HIDDEN.fill(path=file.path, device=doubles[0], mine=mine),),
             leftovers=(left,),
         )
+    same_directory = posixpath.dirname(file.path) == posixpath.dirname(mine)
     row = messages.DEVICE_DROPPED if same_directory else messages.DEVICE_OUTRANKED
     raise PlanError(
         row.fill(devices=", ".join(doubles), mine=mine, reason=why), where=file.path, next=step

@@ -11,6 +11,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
     cdi_versions,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    releases as containerd_releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    releases as crio_releases,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,6 +143,33 @@ def test_newest_cdi_specification(engine: str, version: str, newest: str) -> Non
 def test_people_are_told_of_the_release_with_which_the_table_begins(engine: str) -> None:
     first = next(first for first, newest in cdi_versions.MAX_CDI[engine] if newest)
     assert traits.get_traits(engine).first_cdi == "{}.{}".format(*first)
+
+
+@pytest.mark.parametrize(
+    ("version", "answered"),
+    [
+        ("1.6.38", False),
+        ("1.7.0", False),
+        ("1.7.1", False),
+        ("1.7.2", True),
+        ("1.7.3", True),
+        ("2.0.0", True),
+    ],
+)
+def test_the_first_containerd_that_takes_devices_from_a_kubelet(
+    version: str, answered: bool
+) -> None:
+    found = versions.parse_engine_version(version)
+    assert found is not None
+    assert containerd_releases.has_cri_devices_field(found) is answered
+
+
+def test_people_are_told_of_the_first_releases_that_take_devices_from_a_kubelet() -> None:
+    told = {name: known.first_field for name, known in traits.TRAITS.items() if known.first_field}
+    assert told == {
+        "containerd": "1.7.2",  # the table above
+        "crio": "{}.{}.0".format(*crio_releases.CRI_FIELD_SINCE),
+    }
 
 
 NUMBERS = st.tuples(*[st.integers(0, 99)] * 3)

@@ -116,6 +116,14 @@ PLANS: dict[str, Plan] = {
     ),
     "a package goes": Plan((Difference("package", "p", "version", "1.18.2-1", None, ""),)),
     "in a first transaction": Plan(first=(Plan((GONE,), changes=(REMOVE,)),)),
+    "a file beside a directory that has a cause": Plan(
+        (Difference("file", "/etc/cdi", "packages", 1, 2, "", "policy"),),
+        changes=({**REMOVE, "path": "/etc/cdi.d/nvidia.yaml"},),
+    ),
+    "a file whose name begins as one that has a cause": Plan(
+        (Difference("file", "/etc/cdi/a", "", "present", None, "", "policy"),),
+        changes=({**REMOVE, "path": "/etc/cdi/a.yaml"},),
+    ),
     "a setting": Plan((Difference("file", "/etc/x", "features.cdi", True, False, ""),)),
 }
 
