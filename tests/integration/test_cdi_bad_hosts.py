@@ -25,6 +25,9 @@ PROC, NVML = "/opt/fakegpu/proc", "/etc/fake-nvml.conf"
 INFORMATION = f"{PROC}/driver/nvidia/gpus/0000:17:00.0/information"
 VERSIONS = f"{PROC}/driver/nvidia/version /opt/fakegpu/sys/module/nvidia/version"
 SMI = "printf '#!/bin/sh\\n{}\\n' >/usr/bin/nvidia-smi; "
+LIBRARIES = 'find /usr/lib -name "*.so.$(cat /opt/fakegpu/sys/module/nvidia/version)"'
+MOVED = f"rm -rf /opt/nv; mkdir /opt/nv; mv $({LIBRARIES}) /opt/nv; "
+CACHED = "echo /opt/nv >/etc/ld.so.conf.d/nv.conf; ldconfig"
 NO_NVML = f"echo 'error nvmlInit 999' >>{NVML}; "
 
 # what it is: (how it is broken, a word of the refusal)
@@ -43,6 +46,15 @@ REFUSED = {
         f"head -c 20 {INFORMATION} >/tmp/cut; cat /tmp/cut >{INFORMATION}",
         INFORMATION,
     ),
+    "the driver lies in a folder of an account": (
+        f"{MOVED} chown 1234 /opt/nv; {CACHED}",
+        "/opt/nv belongs to user 1234",
+    ),
+    "a library of the driver is an account's": (
+        f"{MOVED} chown 1234 /opt/nv/*; {CACHED}",
+        "belongs to user 1234",
+    ),
+    "the loader's cache is none": (f"{MOVED} echo rubbish >/etc/ld.so.cache", "Run ldconfig"),
     "a directory in place of our file": ("mkdir -p /etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.yaml"),
     "a link to nothing in place of our file": (
         "mkdir -p /etc/cdi; ln -s /nowhere /etc/cdi/nvidia.yaml",
@@ -62,19 +74,20 @@ WRITTEN = {
         "[devices.named-without-both]",
     ),
     "NVML never answers": (f"echo 'delay nvmlInit 90000' >>{NVML}", "[devices.named-from-proc]"),
+    "the driver lies in a folder of root's": (f"{MOVED} {CACHED}", ""),
     "ldconfig hangs": ("printf '#!/bin/sh\\nsleep 600\\n' >/usr/sbin/ldconfig", ""),
     "rubbish beside our file": (
         f"mkdir -p /etc/cdi; cd /etc/cdi; ln -s loop.yaml loop.yaml; {NESTED} >deep.yaml",
         "[cdi.ignored]",
     ),
 }
-KEPT = f"{INFORMATION} {VERSIONS} {NVML} /usr/bin/nvidia-smi /usr/sbin/ldconfig"
+KEPT = f"{INFORMATION} {VERSIONS} {NVML} /usr/bin/nvidia-smi /usr/sbin/ldconfig /etc/ld.so.cache"
 
 
 @pytest.fixture(scope="module")
 def fleet(boot: Boot) -> Fleet:
     found = boot({HOST: {"kind": "containerd-1.7", "gpus": 2, "driver": "ok"}})
-    found.shell(HOST, f"mkdir /srv/kept; cp -a --parents {KEPT} /srv/kept")
+    found.shell(HOST, f"mkdir /srv/kept; cp -a --parents {KEPT} $({LIBRARIES}) /srv/kept")
     return found
 
 
