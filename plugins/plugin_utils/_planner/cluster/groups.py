@@ -99,6 +99,8 @@ def shorten_group_setting(setting: MemberSetting) -> dict[str, Any]:
     fields = dc.asdict(setting)
     if fields["replicas"]:
         fields["replicas"]["flavor"] = fields["replicas"].pop("policy")
+        if not fields["replicas"]["allocation"]:  # groups from before it keep their names
+            del fields["replicas"]["allocation"]
     return fields
 
 
@@ -112,6 +114,7 @@ def build_plugin_document(setting: MemberSetting, fixed: Collection[str] = ()) -
         "deviceIDStrategy": setting.device_ids,
         "cdiAnnotationPrefix": setting.prefix,
         "nvidiaCTKPath": setting.hook,
+        "sharedDevicesAllocationPolicy": setting.replicas.allocation if setting.replicas else "",
     }
     flags = {
         "migStrategy": setting.mig,

@@ -24,7 +24,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
 
 PluginPolicy = Literal["time_slicing", "mps"]
 POLICIES: tuple[PluginPolicy, ...] = ("time_slicing", "mps")
-NUMBER, RENAME, FAIL = KEYS = ("replicas", "rename_by_default", "fail_requests_greater_than_one")
+NUMBER, RENAME, FAIL, ALLOCATION = KEYS = (
+    "replicas",
+    "rename_by_default",
+    "fail_requests_greater_than_one",
+    "shared_devices_allocation_policy",
+)
+# How the plugin chooses among replicas, from v0.20.0 on (SharedDevicesAllocationPolicy in
+# api/config/v1/flags.go); distributed is what it does without the setting.
+ALLOCATIONS = ("distributed", "packed")
 # Clients of an MPS server from Volta on; before that 16. The plugin's own daemon refuses more, and
 # takes Volta (7.0) for an older one: it compares the compute capability with 7.5
 # (cmd/mps-control-daemon/mps/device.go).
@@ -34,7 +42,7 @@ MOST_CLIENTS = 48
 @dc.dataclass(frozen=True)
 class Replicas:
     """The number of pods that get each GPU of a node. fail: a container that wants more than one is
-    refused; None: as the plugin has it.
+    refused; None: as the plugin has it. allocation: one of ALLOCATIONS, '' as the plugin has it.
 
     With MPS the plugin has true, which it takes from its file from v0.20.0 on
     (api/config/v1/config.go).
@@ -44,6 +52,7 @@ class Replicas:
     number: int
     rename: bool = False
     fail: bool | None = None
+    allocation: str = ""
 
 
 class NamesGpus(Protocol):
@@ -92,7 +101,14 @@ def parse_replicas(where: str, settings: Mapping[str, Any]) -> Replicas:
             raise PlanError(
                 messages.SETTING_NOT_BOOLEAN.fill(where=where, name=name, value=repr(value))
             )
-    return Replicas(policy, number, rename, fail)
+    allocation = more.get(ALLOCATION, "")
+    if not isinstance(allocation, str) or allocation not in ("", *ALLOCATIONS):
+        raise PlanError(
+            messages.UNKNOWN_ALLOCATION.fill(
+                where=where, name=ALLOCATION, value=repr(allocation), known=", ".join(ALLOCATIONS)
+            )
+        )
+    return Replicas(policy, number, rename, fail, allocation)
 
 
 def get_common_replicas(option: str, entries: Sequence[NamesGpus]) -> Replicas | None:

@@ -95,6 +95,11 @@ SETTING_NOT_BOOLEAN = Sentence(
     "{where}: {name} is {value}",
     next=TRUE_OR_FALSE,
 )
+UNKNOWN_ALLOCATION = Sentence(
+    "sharing.unknown-allocation",
+    "{where}: {name} is {value}",
+    next="Write one of {known}",
+)
 UNKNOWN_INTERVAL = Sentence(
     "sharing.unknown-interval",
     "{where}: interval is {value}",

@@ -98,6 +98,18 @@ def test_the_policy_of_a_node_is_in_the_file_of_its_group(case: str, profile: st
     assert yaml.safe_load(group.text)["sharing"] == expected
 
 
+@pytest.mark.parametrize("policy", ["time_slicing", "mps"])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_how_the_plugin_chooses_among_replicas_is_a_flag_of_it(policy: str, profile: str) -> None:
+    packed = {policy: {"replicas": 4, "shared_devices_allocation_policy": "packed"}}
+    (group,) = rendered({MODEL: packed}, **PROFILES[profile]).groups
+    (plain,) = rendered({MODEL: {policy: {"replicas": 4}}}, **PROFILES[profile]).groups
+    flags = yaml.safe_load(group.text)["flags"]["plugin"]
+    assert flags["sharedDevicesAllocationPolicy"] == "packed"
+    assert "sharedDevicesAllocationPolicy" not in plain.text
+    assert group.name != plain.name
+
+
 def test_hosts_that_share_are_a_group_of_their_own() -> None:
     wanted = {
         "gpu1": members.OfInventory(sharing={MODEL: FOUR}),

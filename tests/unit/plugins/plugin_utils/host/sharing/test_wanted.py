@@ -56,6 +56,7 @@ GOOD: list[tuple[str, dict[str, Any], GpuEntry]] = [
                     "replicas": 4,
                     "rename_by_default": True,
                     "fail_requests_greater_than_one": True,
+                    "shared_devices_allocation_policy": "packed",
                 }
             }
         },
@@ -63,7 +64,7 @@ GOOD: list[tuple[str, dict[str, Any], GpuEntry]] = [
             UUID,
             "uuid",
             "time_slicing",
-            replicas=Replicas("time_slicing", 4, rename=True, fail=True),
+            replicas=Replicas("time_slicing", 4, rename=True, fail=True, allocation="packed"),
         ),
     ),
     (
@@ -104,7 +105,9 @@ def test_what_it_may_say(given: dict[str, Any], expected: GpuEntry) -> None:
 POLICIES = "dedicated, time_slicing, mps"
 AT = f"gpufleet_sharing.{UUID}"
 SLICES, OF_MPS, ALONE = f"{AT}.time_slicing", f"{AT}.mps", f"{AT}.dedicated"
-PLUGIN_KEYS = "replicas, rename_by_default, fail_requests_greater_than_one"
+PLUGIN_KEYS = (
+    "replicas, rename_by_default, fail_requests_greater_than_one, shared_devices_allocation_policy"
+)
 BAD: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     # the options, the code of the refusal, its values
     ({"sharing": ["GPU-1"]}, "not-a-dictionary", {"value": "['GPU-1']", "policies": POLICIES}),
@@ -140,6 +143,14 @@ BAD: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
         {"sharing": {UUID: {"mps": {"replicas": 2, "clients": 4}}}},
         "not-with-replicas",
         {"where": OF_MPS, "key": "'clients'", "known": PLUGIN_KEYS},
+    ),
+    *(
+        (
+            {"sharing": {UUID: {"mps": {"replicas": 2, "shared_devices_allocation_policy": value}}}},
+            "unknown-allocation",
+            {"where": OF_MPS, "name": "shared_devices_allocation_policy", "value": repr(value), "known": "distributed, packed"},
+        )
+        for value in ("spread", True, 1, ["packed"], {})
     ),
     (
         {"sharing": {UUID: {"dedicated": {"exclusive": "yes"}}}},
