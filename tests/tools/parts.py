@@ -19,9 +19,9 @@ from environments import CACHE, ROOT
 from sanity import CORES, SETS, WHOLE
 
 # How much of a processor a part is given. Alone on two cores, parts have used half to nine tenths of
-# one, as they wait for the programs that they start. On hosts they also wait for boots, restarts and
-# time limits.
-BUSY, WAITING = 0.66, 0.44
+# one, as they wait for the programs that they start. Judges' programs are engines', which start and
+# end. On hosts parts also wait for boots, restarts and time limits.
+BUSY, JUDGING, WAITING = 0.66, 0.5, 0.44
 # Gigabytes: a dozen hosts with what they write to their disks, which are in memory; and what runs
 # on this machine alone.
 HOSTS_NEED, OTHERS_NEED = 3.0, 1.0
@@ -92,10 +92,6 @@ LAB = {
     "night: lab": ("lab",),
 }
 JUDGES = {
-    "drain: kubernetes": ("drain_kubernetes",),
-    "judge: nvidia-ctk": ("nvidia_ctk", "public_nvidia_ctk", "nothing_lowered"),
-    "awx": ("awx_objects", "awx_workflow", "runners"),
-    "judge: public": ("public_configurations", "crio_adoption", "crio_judge"),
     "judge: containerd": (
         "containerd_judge",
         "containerd_applied_judge",
@@ -105,6 +101,10 @@ JUDGES = {
         "runtime_config",
         "operator_drop_in",
     ),
+    "judge: nvidia-ctk": ("nvidia_ctk", "public_nvidia_ctk", "nothing_lowered"),
+    "awx": ("awx_objects", "awx_workflow", "runners"),
+    "drain: kubernetes": ("drain_kubernetes",),
+    "judge: public": ("public_configurations", "crio_adoption", "crio_judge"),
     "judge: others": (
         "docker_judge",
         "properties",
@@ -114,6 +114,7 @@ JUDGES = {
         "void_mount",
         "selinux",
     ),
+    "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
     "judge: foreign hardware": (
         "cdi_recorded_nodes",
         "cdi_captures",
@@ -122,7 +123,6 @@ JUDGES = {
         "cdi_replayed_specs",
         "cdi_driver_packages",
     ),
-    "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
 }
 OTHERS = "lab: others"
 # Half of the other unit tests, so that two processors share them; and some 200 tests that run
@@ -273,15 +273,16 @@ def hosts() -> list[Part]:
 
 
 def judges() -> list[Part]:
-    return [pytest_part(name, BUSY, *files(names)) for name, names in JUDGES.items()]
+    return [pytest_part(name, JUDGING, *files(names)) for name, names in JUDGES.items()]
 
 
-def all_parts(first: list[Part], later: list[Part]) -> list[Part]:
-    """Return the parts on hosts, the judges and those given, in the order in which they begin.
+def all_parts(first: list[Part]) -> list[Part]:
+    """Return the parts on hosts, those given and the judges, in the order in which they begin.
 
-    The longest come first, and parts that wait stand beside parts that do not.
+    The longest come first, and parts that wait stand beside parts that do not. Short judges are the
+    end, so that no processor waits for a long part.
     """
-    return mixed(hosts(), [*first, *judges(), *later])
+    return mixed(hosts(), [*first, *judges()])
 
 
 def by_day(part: Part) -> Part:
@@ -292,7 +293,7 @@ def by_day(part: Part) -> Part:
 
 def parts() -> list[Part]:
     """Return the parts of `make test`."""
-    found = all_parts([*played()[:2], *fast()[:3]], [*played()[2:], *fast()[3:]])
+    found = all_parts([*played()[:2], *fast()[:3], *played()[2:], *fast()[3:]])
     return [by_day(part) for part in found if part.name not in NIGHTLY]
 
 
@@ -300,9 +301,8 @@ def nightly() -> list[Part]:
     """Return the parts of `make nightly`: those of `make test`, with all that is drawn, and those
     that it leaves out.
     """
-    return all_parts(
-        [mutants(), *played()[:2], *fast()[:3], *releases()], [*played()[2:], *fast()[3:]]
-    )
+    longest = [mutants(), *played()[:2], *fast()[:3], *releases()]
+    return all_parts([*longest, *played()[2:], *fast()[3:]])
 
 
 def mixed(waiting: list[Part], busy: list[Part]) -> list[Part]:
