@@ -383,7 +383,7 @@ NODE_HELD = Sentence(
     "drain-run.node-held", "{reason}", next="Look at who holds the node now, and run again"
 )
 NOBODY_DRAINS = Sentence(
-    "drain-run.nobody-drains",
+    "drain-run.no-drainer",
     "{reason}",
     next="Set gpufleet_drain_by and what it needs, or gpufleet_drain: auto",
 )
