@@ -41,9 +41,9 @@ class Finder:
             return None
         if path[0] not in self.folders:
             self.folders[path[0]] = FileFinder(path[0], (SourceFileLoader, SOURCE_SUFFIXES))
-        found = self.folders[path[0]].find_spec(name, target)
+        spec = self.folders[path[0]].find_spec(name, target)
         # without a loader: a directory that is not a package
-        return found if found and found.loader else None
+        return spec if spec and spec.loader else None
 
 
 # None if it was not installed, as in a unit test

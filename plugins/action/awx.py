@@ -144,11 +144,11 @@ def read_awx_options(args: Mapping[str, Any]) -> objects.Wanted:
 def require_collection(name: str) -> None:
     """Raise PlanError unless the collection is installed. It is optional, and needed only here."""
     try:
-        found = all(
+        installed = all(
             module_loader.find_plugin_with_context(f"{name}.{kind}").resolved
             for kind in objects.KINDS
         )
     except AnsibleError:
-        found = False
-    if not found:
+        installed = False
+    if not installed:
         raise PlanError(messages.AWX_COLLECTION.fill(name=name))

@@ -162,14 +162,14 @@ def list_repository_sources(args: Mapping[str, Any], key: str) -> list[Repositor
         for form in sorted(set(args["formats"]))
         for machine in sorted(set(args["architectures"]))
     ]
-    found = [
+    sources = [
         RepositorySource(form, machine, build_repository_address(args["url"], form, machine), key)
         for form, machine in wanted
     ]
-    twice = {source.address for source in found}
-    if len(twice) < len(found):
+    twice = {source.address for source in sources}
+    if len(twice) < len(sources):
         raise PlanError(bundle_messages.ONE_ADDRESS.fill(), where=args["url"])
-    return found
+    return sources
 
 
 def build_repository_address(url: str, form: str, machine: str) -> str:
@@ -200,15 +200,15 @@ def read_repository_part(
         indexes[offer.file.path] = data
     names = {package.file for package in packages}
     shown = outside.redact_address(source.address)
-    found = manifest.Repository(
+    part = manifest.Repository(
         source.format,
         source.architecture,
         shown,
         tuple(sorted(set(indexes) - names)),
         tuple(packages),
     )
-    content.update({f"{found.place}/{name}": data for name, data in indexes.items()})
-    return found
+    content.update({f"{part.place}/{name}": data for name, data in indexes.items()})
+    return part
 
 
 def read_apt_repository(
@@ -250,13 +250,13 @@ def read_rpm_repository(
         source.fetch_file("repodata/repomd.xml.asc"),
     )
     verify_signed_text(source, "repodata/repomd.xml", top, proof)
-    found = {"repodata/repomd.xml": top, "repodata/repomd.xml.asc": proof}
+    signed = {"repodata/repomd.xml": top, "repodata/repomd.xml.asc": proof}
     files = listed.map_repomd_files(top, source.address)
     for file in files.values():
-        found[file.path] = require_signed_digest(source, file, source.fetch_file(file.path))
+        signed[file.path] = require_signed_digest(source, file, source.fetch_file(file.path))
     primary = files["primary"].path
-    return found, listed.list_rpm_packages(
-        unpack_index(source, primary, found[primary]), source.architecture, source.address
+    return signed, listed.list_rpm_packages(
+        unpack_index(source, primary, signed[primary]), source.architecture, source.address
     )
 
 
@@ -290,10 +290,10 @@ def require_gpgv() -> str:
 
     Raise PlanError if there is none.
     """
-    found = shutil.which("gpgv") or shutil.which("gpgv2")
-    if not found:
+    program = shutil.which("gpgv") or shutil.which("gpgv2")
+    if not program:
         raise PlanError(bundle_messages.NO_GPGV.fill())
-    return str(found)
+    return str(program)
 
 
 def verify_signed_text(

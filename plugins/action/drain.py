@@ -306,10 +306,10 @@ class Run:
         changed: bool = False,
         seconds: int = 0,
     ) -> dict[str, Any]:
-        found = shape_drain_result(
+        result = shape_drain_result(
             outcome, "; ".join([why, *self.silent]), self.standings, seconds, changed=changed
         )
-        return {**found, "failed": True, "msg": why} if failed else found
+        return {**result, "failed": True, "msg": why} if failed else result
 
 
 def describe_remaining_work(one: draining.Orchestrator, left: int) -> str:

@@ -101,7 +101,7 @@ def map_image_nodes(
     A host is left out if its engines serve no kubelet, or if no node can have its name. It may be
     outside of any cluster. A host that the inventory declares as a node stays.
     """
-    found: dict[str, dict[str, str]] = {}
+    nodes: dict[str, dict[str, str]] = {}
     for host, result in results.items():
         name, cluster = (str(known[host].get(variable) or "") for variable in (NODE, CLUSTER))
         if cluster:
@@ -112,5 +112,5 @@ def map_image_nodes(
             or cluster
             or (image_table.may_be_node(result) and node_names.NODE_NAME.fullmatch(host))
         ):
-            found.setdefault(cluster, {})[host] = node_names.require_node_name(host, name)
-    return found or {"": {}}
+            nodes.setdefault(cluster, {})[host] = node_names.require_node_name(host, name)
+    return nodes or {"": {}}

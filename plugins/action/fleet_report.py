@@ -108,10 +108,10 @@ def list_run_results(
     if not args["plan"]:
         return gathered.gather_results(task_vars, args), {}
     plan, hostvars = args["plan"], task_vars["hostvars"]
-    found = rollout_batch.get_reached_progress(plan, hostvars)
+    reached = rollout_batch.get_reached_progress(plan, hostvars)
     results = {
         host: bounds.limit_result(
-            report_host_result(host, plan, host_variables.HostVariables(hostvars, host), found)
+            report_host_result(host, plan, host_variables.HostVariables(hostvars, host), reached)
         )
         for host in plan["hosts"]
     }
@@ -143,13 +143,13 @@ def deliver_report(
         outside.write_outside_file(place, JSON, data),
         outside.write_outside_file(place, HTML, html.render_page(read_template(), report)),
     ]
-    found = {"changed": False, "files": [str(file) for file in files], "published": False}
+    delivered = {"changed": False, "files": [str(file) for file in files], "published": False}
     if not target:
-        return found
+        return delivered
     known = [Path(name).expanduser().absolute() for name in more if name]
     why = outside.publish(target, [*files, *(file for file in known if file.is_file())])
     return {
-        **found,
+        **delivered,
         "published": not why,
         **({"warnings": [run_messages.NOT_PUBLISHED.fill(cause=why)]} if why else {}),
     }

@@ -227,14 +227,14 @@ def read_cluster_directory(place: Path) -> dict[str, str]:
     Raise PlanError if one cannot be read: it never counts as missing.
     """
     try:
-        found = [
+        paths = [
             path
             for folder in (place, *(place / name for name in files.FOLDERS))
             for path in list_yaml_files(folder)
         ]
         return {
             str(path.relative_to(place)): path.read_text(encoding="utf-8", errors="surrogateescape")
-            for path in found
+            for path in paths
         }
     except OSError as error:
         message = messages.NOT_READ.fill(cause=error.strerror or "", setting=files.SETTING)

@@ -199,13 +199,13 @@ def read_value(variables: Mapping[str, Any], name: str) -> Any:
 
 def list_unreadable_values(variables: Mapping[str, Any]) -> list[Message]:
     """Return a message for each variable that is read with a default and cannot be read."""
-    found: list[Message] = []
+    problems: list[Message] = []
     for name in sorted(DEFAULTED & set(variables)):
         try:
             read_value(variables, name)
         except PlanError as error:
-            found.append(error.message)
-    return found
+            problems.append(error.message)
+    return problems
 
 
 def report_wrong(found: Sequence[Message]) -> dict[str, Any]:
@@ -355,15 +355,15 @@ def list_wrong_versions(variables: Mapping[str, Any]) -> list[Message]:
     """Return the versions that YAML has read as numbers: 1.30 becomes 1.3, which is another
     version.
     """
-    found: list[Message] = []
+    problems: list[Message] = []
     for name in VERSIONS:
         try:
             value = variables.get(name)
         except AnsibleError:
             # reported when the host's task reads it, with everything else that the task needs
             continue
-        found += [error.placed for error in planner_given.find_versions_as_numbers(name, value)]
-    return found
+        problems += [error.placed for error in planner_given.find_versions_as_numbers(name, value)]
+    return problems
 
 
 def list_wrong_drain_values(variables: Mapping[str, Any]) -> list[Message]:

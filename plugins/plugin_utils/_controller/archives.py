@@ -64,9 +64,15 @@ def verify_archive(file: str) -> manifest.Manifest:
     path = Path(file).expanduser()
     try:
         with path.open("rb") as stream:
-            found = os.fstat(stream.fileno())
+            status = os.fstat(stream.fileno())
             words = json.dumps(
-                [str(path.absolute()), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns]
+                [
+                    str(path.absolute()),
+                    status.st_dev,
+                    status.st_ino,
+                    status.st_size,
+                    status.st_mtime_ns,
+                ]
             )
             known = (
                 Path(constants.DEFAULT_LOCAL_TMP)
@@ -134,8 +140,8 @@ def fill_changes_from_archive(changes: Sequence[transaction.Change]) -> list[tra
     for change in changes:
         if change["op"] == "write" and "archived" in change:
             wanted.setdefault(change["archived"]["file"], []).append(change["archived"]["name"])
-    found = {file: read_archive_files(file, names) for file, names in wanted.items()}
-    return [_fill_change(change, found) for change in changes]
+    contents = {file: read_archive_files(file, names) for file, names in wanted.items()}
+    return [_fill_change(change, contents) for change in changes]
 
 
 def _fill_change(
@@ -163,7 +169,7 @@ def read_archive_files(file: str, names: Iterable[str]) -> dict[str, bytes]:
     known, wanted = verify_archive(file), set(names)
     try:
         with Path(file).expanduser().open("rb") as stream:
-            found = {
+            files = {
                 member.name: _read_member(archive, member)
                 for archive, member in _list_members(stream)
                 if member.name in wanted
@@ -173,9 +179,9 @@ def read_archive_files(file: str, names: Iterable[str]) -> dict[str, bytes]:
             messages.DAMAGED_ARCHIVE.fill(odd=read_error_message(error)), where=file
         ) from None
     for name in wanted:
-        if name not in found or hashlib.sha256(found[name]).hexdigest() != known.files[name].sha256:
+        if name not in files or hashlib.sha256(files[name]).hexdigest() != known.files[name].sha256:
             raise PlanError(messages.REPLACED_ARCHIVE.fill(name=name), where=file)
-    return found
+    return files
 
 
 def _verify_manifest(stream: IO[bytes]) -> str:

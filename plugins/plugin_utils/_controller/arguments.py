@@ -106,10 +106,10 @@ def derive_step_spec(step: str) -> dict[str, Any]:
 
 
 def _derive_spec(documented: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: _derive_option(option) for name, option in documented.items()}
+    spec = {name: _derive_option(option) for name, option in documented.items()}
     return {
         name: {**option, "no_log": True} if name in SECRETS else option
-        for name, option in found.items()
+        for name, option in spec.items()
     }
 
 
@@ -128,10 +128,10 @@ def keep_written_paths(spec_: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _derive_option(option: Mapping[str, Any]) -> dict[str, Any]:
-    found = {k: option[k] for k in SPEC_KEYS if k in option}
+    kept = {k: option[k] for k in SPEC_KEYS if k in option}
     if option.get("suboptions"):
-        found["options"] = {k: _derive_option(v) for k, v in option["suboptions"].items()}
-    return found
+        kept["options"] = {k: _derive_option(v) for k, v in option["suboptions"].items()}
+    return kept
 
 
 def read_step_options(action: ActionBase, step: str) -> dict[str, Any]:

@@ -55,13 +55,13 @@ def read_catalogue_images(given: Any, access: registry.Access | None = None) -> 
     access: if given, registries are asked about the images that no file describes.
     """
     beside = Path(given).expanduser().parent if isinstance(given, str) else Path()
-    found = [
+    images = [
         image
         for entry in list_catalogue_entries(given)
         for image in _list_tagged_images(entry, access)
     ]
-    catalogue.require_unique_names(found)
-    return tuple(_complete_image(image, beside, access) for image in found)
+    catalogue.require_unique_names(images)
+    return tuple(_complete_image(image, beside, access) for image in images)
 
 
 def _list_tagged_images(entry: Image, access: registry.Access | None) -> tuple[Image, ...]:
@@ -127,8 +127,8 @@ def read_written_text(name: str, kind: str) -> str:
     try:
         handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as opened:
-            found = os.fstat(handle)
-            if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
                 row, limit = messages.NOT_A_KIND, LARGEST >> 20
                 raise PlanError(row.fill(kind=kind, limit=limit, step=STEPS[kind]), where=name)
             return opened.read().decode("utf-8")

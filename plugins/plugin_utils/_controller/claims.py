@@ -130,8 +130,8 @@ def hold_named_lock(name: str) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            found = directory.stat()
-            if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            status = directory.stat()
+            if status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 raise PermissionError(errno.EPERM, outside_messages.CLAIMS_WRITABLE.fill())
             fcntl.flock(stack.enter_context((directory / name).open("w")), fcntl.LOCK_EX)
         except OSError as error:

@@ -70,9 +70,9 @@ class ClusterApi:
         that one proves the answer.
         """
         where = {"kind": "ConfigMap", "namespace": namespace}
-        found = self._get("read the ConfigMap", {**where, "name": name})
-        if found:
-            return found, True
+        config_map = self._get("read the ConfigMap", {**where, "name": name})
+        if config_map:
+            return config_map, True
         if not self._get("read the namespace", {"kind": "Namespace", "name": namespace}):
             if not self._get("read the namespace", {"kind": "Namespace", "name": "default"}):
                 raise PlanError(messages.NAMESPACE_UNREADABLE.fill(namespace=namespace))
@@ -94,10 +94,10 @@ class ClusterApi:
 
     def get_node(self, name: str) -> dict[str, Any]:
         """Return a node. Raise PlanError if the cluster does not have it."""
-        found = self._get("read the node", {"kind": "Node", "name": name})
-        if not found:
+        node = self._get("read the node", {"kind": "Node", "name": name})
+        if not node:
             raise PlanError(messages.NODE_MISSING.fill(node=name))
-        return found[0]
+        return node[0]
 
     def list_pods(self, node: str, selector: str) -> list[dict[str, Any]]:
         """List the pods of a node that have these labels."""
@@ -195,10 +195,10 @@ class ClusterApi:
     def _get_present_node(self, call: api_calls.Call) -> dict[str, Any]:
         """Return the node as it is now. Raise PlanError if the cluster does not have it any more."""
         name = call.arguments["name"]
-        found = self._get("read the node", {"kind": "Node", "name": name})
-        if len(found) != 1:
+        node = self._get("read the node", {"kind": "Node", "name": name})
+        if len(node) != 1:
             raise PlanError(messages.NODE_GONE.fill(doing=call.doing, node=name))
-        return found[0]
+        return node[0]
 
     def _is_namespace_missing(self, result: Mapping[str, Any]) -> bool:
         """Tell whether a call failed because its namespace is missing.

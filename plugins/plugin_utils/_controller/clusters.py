@@ -92,10 +92,10 @@ def find_play_clusters(
         registered.require_known_variable(
             args["results"], sorted({str(name) for v in known.values() for name in v})
         )
-    found = members.find_members(
+    joined = members.find_members(
         results, {host: read_wanted_members(known[host]) for host in hosts}
     )
-    by_name = objects.group_hosts_by_cluster(found)
+    by_name = objects.group_hosts_by_cluster(joined)
     others = by_name.pop(members.DEFAULT_CLUSTER) if objects.is_without_cluster(by_name) else ()
     given = merge_cluster_options(args, known.get(str(variables.get("inventory_hostname")), {}))
     return [
@@ -172,7 +172,7 @@ def get_cluster_options(
     asked = [one.host for one in hosts if not (isinstance(one, members.LeftOut) and one.gone)] or [
         one.host for one in hosts
     ]
-    found = {}
+    options = {}
     for option in OF_CLUSTER:
         said: dict[str, list[str]] = {}
         for host in (one.host for one in hosts):
@@ -196,8 +196,8 @@ def get_cluster_options(
             )
             row = messages.CLUSTER_OPTION_DIFFERS
             raise PlanError(row.fill(setting=f"{PREFIX}{option}", cluster=name, values=texts))
-        found[option] = next(iter(values.values()))
-    return validate_cluster_options(found)
+        options[option] = next(iter(values.values()))
+    return validate_cluster_options(options)
 
 
 def validate_cluster_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,8 +210,8 @@ def validate_cluster_options(options: Mapping[str, Any]) -> dict[str, Any]:
         require_plain_option(name, value)
     spec = arguments.keep_written_paths({name: SPEC[name] for name in OF_CLUSTER})
     named = {PREFIX + name: option for name, option in spec.items()}
-    found = validation.validate(named, given)
-    return {name.removeprefix(PREFIX): convert_to_plain(value) for name, value in found.items()}
+    problem = validation.validate(named, given)
+    return {name.removeprefix(PREFIX): convert_to_plain(value) for name, value in problem.items()}
 
 
 def build_cluster_settings(
@@ -291,10 +291,10 @@ def require_own_access(asked: Sequence[OneCluster]) -> None:
 
     They would be one cluster, with the hosts of both.
     """
-    found: dict[tuple[str, str], str] = {}
+    owners: dict[tuple[str, str], str] = {}
     for one in (one for one in asked if one.options["apply"]):
         access = (one.options["kubeconfig"], one.options["context"])
-        other = found.setdefault(access, one.name)
+        other = owners.setdefault(access, one.name)
         if other != one.name:
             raise PlanError(messages.SAME_ACCESS.fill(one=other, other=one.name))
 

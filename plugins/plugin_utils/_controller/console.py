@@ -91,12 +91,12 @@ def list_access_options(given: Mapping[str, Any]) -> list[str]:
     """List the options by which the run reached its hosts, became root and read its vaults, word by
     word, as far as they are no default.
     """
-    found: list[str] = []
+    options: list[str] = []
     for name, (option, default) in {**SWITCHES, **VALUES}.items():
         value = given.get(name)
         if value and value != getattr(constants, default, None):
-            found += [option] if name in SWITCHES else [option, str(value)]
-    return found + [
+            options += [option] if name in SWITCHES else [option, str(value)]
+    return options + [
         word
         for name, option in LISTS.items()
         for value in given.get(name) or ()

@@ -211,17 +211,17 @@ def ask_for_standings(
     Raise PlanError for one that cannot be asked, unless the host needs no drain and that
     orchestrator is not required.
     """
-    found: dict[str, drain.Standing] = {}
+    standings: dict[str, drain.Standing] = {}
     silent: list[str] = []
     for who, one in every.items():
         try:
-            found[who] = one.get_standing()
+            standings[who] = one.get_standing()
         except PlanError as error:
             if needed or is_orchestrator_required(who, args):
                 raise
             row = draining_messages.ORCHESTRATOR_NOT_ASKED
             silent.append(row.fill(program=who, cause=str(error)))
-    return found, silent
+    return standings, silent
 
 
 def locks(
@@ -430,9 +430,9 @@ class Kubernetes:
     def read_node(self) -> dict[str, Any]:
         """Return the node, as the API has it."""
         for name in self.names:
-            found = self._get("read the node", {"kind": "Node", "name": name})
-            if found:
-                return dict(found[0])
+            node = self._get("read the node", {"kind": "Node", "name": name})
+            if node:
+                return dict(node[0])
         known = [drain_kubernetes.name_of(n) for n in self._get("list the nodes", {"kind": "Node"})]
         raise drain.build_unknown_node_error(
             "gpufleet_kubernetes_node", self.names, known, "the cluster"

@@ -43,8 +43,8 @@ def list_fact_variables(variables: Mapping[str, Any]) -> list[str]:
 
 def list_fact_variable_problems(variables: Mapping[str, Any]) -> list[Message]:
     """Return a message if the host's facts set variables of this collection; [] if they don't."""
-    found = list_fact_variables(variables)
-    return [messages.FROM_FACTS.fill(names=names.show_few_texts(found, SHOWN))] if found else []
+    refused = list_fact_variables(variables)
+    return [messages.FROM_FACTS.fill(names=names.show_few_texts(refused, SHOWN))] if refused else []
 
 
 def require_no_fact_variables(action: Any, variables: Mapping[str, Any]) -> None:

@@ -25,14 +25,14 @@ def gather_results(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> out
     """Return each host's result, with what else failed in the same run."""
     hosts = [str(h) for h in task_vars.get("ansible_play_hosts_all") or ()]
     known = {host: host_variables.HostVariables(task_vars["hostvars"], host) for host in hosts}
-    found = {host: known[host].get(args["results"]) for host in hosts}
-    if hosts and not any(found.values()):
+    gathered = {host: known[host].get(args["results"]) for host in hosts}
+    if hosts and not any(gathered.values()):
         registered.require_known_variable(
             args["results"], sorted({str(name) for v in known.values() for name in v})
         )
     results = {
         host: outcomes.merge_failures(
-            dict(found[host] or {}), list_step_results(known[host], args["also"])
+            dict(gathered[host] or {}), list_step_results(known[host], args["also"])
         )
         for host in hosts
     }
@@ -52,7 +52,7 @@ def list_step_results(
 
     A look counts only if nothing came after it.
     """
-    found: dict[bool, list[outcomes.Result]] = {True: [], False: []}
+    by_kind: dict[bool, list[outcomes.Result]] = {True: [], False: []}
     for name in names:
-        found[name == registered.LOOK].append(dict(variables.get(name) or {}))
-    return found
+        by_kind[name == registered.LOOK].append(dict(variables.get(name) or {}))
+    return by_kind

@@ -130,14 +130,14 @@ def _ask_once(
         return made(json.loads(known.read_text(encoding="utf-8")))
     try:
         data = ask()
-        found = made(data)
+        answer = made(data)
     except (Odd, inspected.UnreadableImage) as error:
         raise _build_refused_error(of, read_error_message(error), STEP) from None
     with contextlib.suppress(OSError):
         spare = known.with_name(f"{known.name}.{os.getpid()}")
         spare.write_text(json.dumps(data), encoding="utf-8")
         spare.replace(known)
-    return found
+    return answer
 
 
 def _read_image_parts(
@@ -208,16 +208,16 @@ class Client:
 
     def tags(self) -> list[str]:
         """Return all tags of the repository. Raise PlanError if there are too many."""
-        found: list[str] = []
+        listed: list[str] = []
         path = self.of.tags
         for _page in range(PAGES):
             body, link = self._fetch_allowed(f"{self.scheme}://{self.of.host}{path}")
-            found += distribution.list_page_tags(_parse_body(body))
-            if len(found) > MOST_TAGS:
+            listed += distribution.list_page_tags(_parse_body(body))
+            if len(listed) > MOST_TAGS:
                 raise Odd(outside_messages.REGISTRY_TOO_MANY_TAGS.fill(limit=MOST_TAGS))
             path = distribution.get_next_page(link, self.of.repository)
             if not path:
-                return found
+                return listed
         raise Odd(outside_messages.REGISTRY_TOO_MANY_PAGES.fill(limit=PAGES))
 
     def _fetch_allowed(self, address: str) -> tuple[bytes, str]:

@@ -189,10 +189,10 @@ def _count_values(data: bytes) -> int:
 
 def read_program_answer(text: str) -> dict[str, Any]:
     """Return the answer of a program. Fail unless it is a table."""
-    found = unpack_answer(text)
-    if not isinstance(found, dict):
+    answer = unpack_answer(text)
+    if not isinstance(answer, dict):
         raise PlanError(messages.NO_ANSWER.fill())
-    return found
+    return answer
 
 
 def judge_answer(read: Callable[[], T]) -> T:
@@ -370,9 +370,9 @@ def list_task_environment(action: ActionBase) -> list[str]:
 
     The host passes only these on to what it runs, and nothing else of its own environment.
     """
-    found: dict[str, Any] = {}
-    action._compute_environment_string(found)
-    return sorted(found)
+    environment: dict[str, Any] = {}
+    action._compute_environment_string(environment)
+    return sorted(environment)
 
 
 class NeedsTerminal(PlanError):

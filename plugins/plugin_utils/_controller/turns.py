@@ -107,7 +107,7 @@ def find_begun_server(file: Path, mine: claims.Process | None) -> str:
     A record that another run has left does not count. Raise OSError if the record cannot be read.
     """
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return str(found["host"]) if mine and found["process"] == dc.asdict(mine) else ""
+        begun = json.loads(file.read_text(encoding="utf-8"))
+        return str(begun["host"]) if mine and begun["process"] == dc.asdict(mine) else ""
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return ""

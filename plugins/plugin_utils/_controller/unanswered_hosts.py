@@ -43,7 +43,7 @@ def fail_unread_hosts(results: outcomes.Results, hostvars: Mapping[str, Any]) ->
     read.
     """
     until = time.monotonic() + SECONDS
-    found = dict(results)
+    failed = dict(results)
     unanswered = (host for host, result in results.items() if is_without_answer(result))
     for host in sorted(unanswered, key=names.build_natural_key):
         if time.monotonic() > until:
@@ -52,8 +52,8 @@ def fail_unread_hosts(results: outcomes.Results, hostvars: Mapping[str, Any]) ->
             hostvars[host], unreadable_variables.get_raw_variables(hostvars, host)
         )
         if said:
-            found[host] = {"failed": True, "msg": said}
-    return found
+            failed[host] = {"failed": True, "msg": said}
+    return failed
 
 
 def explain_unread_variable(variables: Mapping[str, Any], written: Mapping[str, Any]) -> str:

@@ -45,8 +45,8 @@ class Rendered(Mapping[str, Any]):
 def get_raw_variables(hostvars: Mapping[str, Any], host: str) -> Mapping[str, Any]:
     """Return the variables of a host as they are written, before any template in them is rendered."""
     read = getattr(hostvars, "raw_get", hostvars.__getitem__)
-    found = read(host)
-    return found if isinstance(found, Mapping) else {}
+    raw = read(host)
+    return raw if isinstance(raw, Mapping) else {}
 
 
 def explain_unreadable_value(

@@ -67,27 +67,27 @@ def find_wrong(
     result: ValidationResult, spec: Mapping[str, Any], given: Mapping[str, Any]
 ) -> list[Message]:
     """List what is wrong with options, each once."""
-    found: dict[str, Message] = {}
+    wrong: dict[str, Message] = {}
     for error in result.errors:
         if isinstance(error, UnsupportedError):
             several = describe_unknown(result.unsupported_parameters, spec)
         else:
             several = [describe_error(error, spec, given)]
-        found.update((message, message) for message in several)
-    return list(found.values())
+        wrong.update((message, message) for message in several)
+    return list(wrong.values())
 
 
 def describe_unknown(names: Collection[Any], spec: Mapping[str, Any]) -> list[Message]:
     """Return a message for each option that does not exist."""
     known = ", ".join(sorted(spec))
-    found = []
+    unknown = []
     for name in sorted(item if isinstance(item, str) else ".".join(item) for item in names):
         near = find_near(name, spec)
         if near:
-            found.append(messages.UNKNOWN_OPTION_NEAR.fill(option=name, near=near, known=known))
+            unknown.append(messages.UNKNOWN_OPTION_NEAR.fill(option=name, near=near, known=known))
         else:
-            found.append(messages.UNKNOWN_OPTION.fill(option=name, known=known))
-    return found
+            unknown.append(messages.UNKNOWN_OPTION.fill(option=name, known=known))
+    return unknown
 
 
 def describe_error(

@@ -79,17 +79,17 @@ class Step:
         In check mode it is the last step, so it describes what the others would do.
         """
         to = self.args["to"]
-        found = self.build_result(node, needed=needed, changed=needed and self.check)
+        result = self.build_result(node, needed=needed, changed=needed and self.check)
         if not (needed and self.check):
-            return found
+            return result
         steps = end_with_code(hand_over.describe_handover_steps(to))
-        said = join_texts(". ", (found["described"], steps))
+        said = join_texts(". ", (result["described"], steps))
         before, after = (
             {"labels": {objects.TOOLKIT_LABEL: value}} if value else None
             for value in (node.label, hand_over.LABELS[to])
         )
         return {
-            **found,
+            **result,
             "described": said,
             "msg": said,
             "diff": [clusters.build_api_diff(f"Node {node.name}", before, after)],

@@ -37,5 +37,5 @@ def keep_failure(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any
 
 def read_mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return the mapping of that name, {} if there is none."""
-    found = values.get(name)
-    return found if isinstance(found, Mapping) else {}
+    value = values.get(name)
+    return value if isinstance(value, Mapping) else {}

@@ -23,8 +23,8 @@ def list_asked_hosts(action: ActionBase, task_vars: dict[str, Any]) -> dict[str,
     args = arguments.read_step_options(action, "rollout_asked")
     hosts = [str(host) for host in task_vars.get("ansible_play_hosts_all") or ()]
     known = {host: host_variables.HostVariables(task_vars["hostvars"], host) for host in hosts}
-    found = [host for host in hosts if is_host_asked(known[host], args["results"])]
-    return {"changed": False, "pattern": found or rollout_plan.NO_HOST}
+    asked = [host for host in hosts if is_host_asked(known[host], args["results"])]
+    return {"changed": False, "pattern": asked or rollout_plan.NO_HOST}
 
 
 def is_host_asked(variables: Mapping[str, Any], results: str) -> bool:

@@ -168,9 +168,11 @@ def list_point_hosts(args: Mapping[str, Any], variables: Mapping[str, Any]) -> l
     A rollout that has paused does nothing more: its window is closed, or a person has ended it.
     """
     if args["point"] == "end":
-        found = rollout_batch.get_reached_progress(args["plan"], variables["hostvars"])
+        reached = rollout_batch.get_reached_progress(args["plan"], variables["hostvars"])
         return (
-            [] if found.ended else [host for host in args["plan"]["hosts"] if host not in found.bad]
+            []
+            if reached.ended
+            else [host for host in args["plan"]["hosts"] if host not in reached.bad]
         )
     held = (variables.get(registered.ROLLOUT_STEP) or {}).get("held") or {}
     return [str(host) for host in variables.get("ansible_play_batch") or () if host not in held]
@@ -190,10 +192,10 @@ def has_several_clusters(args: Mapping[str, Any], variables: Mapping[str, Any]) 
     known = (
         host_variables.HostVariables(variables["hostvars"], host) for host in args["plan"]["hosts"]
     )
-    found = (
+    clusters_of_hosts = (
         rollout.get_host_cluster(of_host, of_host.get(args["results"]) or {}) for of_host in known
     )
-    return len({name or authority for name, authority in found}) > 1
+    return len({name or authority for name, authority in clusters_of_hosts}) > 1
 
 
 def describe_cluster_step(asked: Asked, point: str, check: bool) -> list[str]:

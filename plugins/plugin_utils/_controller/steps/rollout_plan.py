@@ -63,24 +63,24 @@ def plan_fleet(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
     """Plan the rollout, print the plan, and return it as the other steps take it."""
     args = arguments.read_step_options(action, "rollout_plan")
     wanted = settings.build_rollout_settings(args["settings"])
-    seen = read_fleet(task_vars, wanted, args["results"], args["settings"].get("tasks") or {})
-    gate.require_policy(args["fleet_policy"], seen.results)
-    seen = bind_approved_plan(seen, args["settings"]["approved"])
+    fleet = read_fleet(task_vars, wanted, args["results"], args["settings"].get("tasks") or {})
+    gate.require_policy(args["fleet_policy"], fleet.results)
+    fleet = bind_approved_plan(fleet, args["settings"]["approved"])
     found, unsettled = (
-        (rollout.plan_rollout(seen, wanted), [])
+        (rollout.plan_rollout(fleet, wanted), [])
         if args["approvals"]
-        else take_hosts(action, seen, wanted, task_vars)
+        else take_hosts(action, fleet, wanted, task_vars)
     )
     lines = rollout.list_rollout_lines(found, batches=not args["approvals"])
     lines += rollout.may_fail(found, wanted.max_failed)
     if args["settings"]["plan_file"] and not found.ended:
         write_rollout_plan(
-            args["settings"]["plan_file"], plan_file.build_plan_document(found, seen.results)
+            args["settings"]["plan_file"], plan_file.build_plan_document(found, fleet.results)
         )
     if args["settings"]["plan_file"] or not args["approvals"]:
         console.show(["", *lines, ""])
     changes = approval.build_approval_digests([] if found.ended else rollout.digests(found))
-    every, check = seen.variables.values(), bool(action._task.check_mode)
+    every, check = fleet.variables.values(), bool(action._task.check_mode)
     clusters = any(is_cluster_applied(of_host) for of_host in every)
     is_bound = bool(args["settings"]["approved"]) or wanted.approved_changes is not None
     shaped = {
@@ -143,12 +143,12 @@ def take_hosts(
             verified=frozenset(host for host, ids in known.items() if earlier.is_verified(ids)),
             unverified=frozenset(host for host, ids in known.items() if earlier.is_unverified(ids)),
         )
-        found = rollout.plan_rollout(whole, wanted)
+        planned = rollout.plan_rollout(whole, wanted)
         if not action._task.check_mode:
             begun = outside.format_present_time()
             about = base.read_run_reference(action, task_vars).text
-            unsettled = claims.take(directory, known, found.order, begun, about)
-    return found, unsettled
+            unsettled = claims.take(directory, known, planned.order, begun, about)
+    return planned, unsettled
 
 
 OF_A_ROLLOUT = (
@@ -266,8 +266,8 @@ def warn_of_sliced_rollout(variables: Mapping[str, Any]) -> list[str]:
         host: variables["hostvars"][host].get("remote_tower_id", "")
         for host in variables["groups"]["all"]
     }
-    found = slices.warn_of_slice(variables, numbers)
-    return [found] if found else []
+    warning = slices.warn_of_slice(variables, numbers)
+    return [warning] if warning else []
 
 
 def was_drained_before(check: Mapping[str, Any]) -> bool:
@@ -313,12 +313,12 @@ def get_named_look(
 
     If no look has answered, the message names the variable that cannot be read.
     """
-    found = get_host_look(variables, name)
-    before = unanswered_hosts.is_without_answer(variables.get(name) or {}) and not found.get(
+    look = get_host_look(variables, name)
+    before = unanswered_hosts.is_without_answer(variables.get(name) or {}) and not look.get(
         "unreachable"
     )
     said = unanswered_hosts.explain_unread_variable(variables, written()) if before else ""
-    return {**found, "failed": True, "msg": said} if said else found
+    return {**look, "failed": True, "msg": said} if said else look
 
 
 def convert_rollout_plan(found: rollout.Rollout, is_bound: bool = False) -> dict[str, Any]:

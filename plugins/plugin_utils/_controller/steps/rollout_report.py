@@ -46,27 +46,27 @@ def report_rollout(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, A
     plan = args["plan"]
     check = bool(action._task.check_mode)
     hostvars = task_vars["hostvars"]
-    found = rollout_batch.get_reached_progress(plan, hostvars)
+    reached = rollout_batch.get_reached_progress(plan, hostvars)
     results = {
         host: bounds.limit_result(
-            get_rollout_result(host, plan, host_variables.HostVariables(hostvars, host), found)
+            get_rollout_result(host, plan, host_variables.HostVariables(hostvars, host), reached)
         )
         for host in plan["hosts"]
     }
     totals = outcomes.count_outcomes(results, check)
     wrong = (
-        explain_rollout_problem(totals, found)
-        or explain_nothing_taken(totals, results, found)
+        explain_rollout_problem(totals, reached)
+        or explain_nothing_taken(totals, results, reached)
         or args["refused"]
     )
-    status = describe_rollout_end(found, wrong, check)
+    status = describe_rollout_end(reached, wrong, check)
     # A run that changes nothing shows what would change. With --diff the files themselves show it.
     details = check and not task_vars.get("ansible_diff_mode")
     lines = fleet_hosts.list_fleet_lines(
         results,
         fleet_hosts.FleetView(console.get_terminal_width(), details, check, reasons=False),
     )
-    why = found.ended or (waits(found) if status == "paused" else "")
+    why = reached.ended or (waits(reached) if status == "paused" else "")
     lines += [f"the rollout is {status}: {why}"] if why and why != wrong else []
     about = base.read_run_reference(action, task_vars)
     lines += [f"change: {about.text}"] if about.text else []
@@ -94,7 +94,7 @@ def report_rollout(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, A
         **dc.asdict(about),
     }
     counts = {key: value for key, value in totals.items() if isinstance(value, int)}
-    heard = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
+    heard = dc.replace(reached, unheard=reached.unheard or bool(plan.get("unheard")))
     writer.write(heard, events.END, {"status": status, "totals": counts, "why": why or wrong})
     # Last, after everything was reported: if the disk is full, for example, this ends with a
     # warning.

@@ -51,8 +51,8 @@ def check_rollout_settings(action: ActionBase, task_vars: dict[str, Any]) -> dic
     action._task.args = settings.list_given_options(action._task.args)
     require_switch("pause", action._task.args.get("pause", False))
     args = arguments.read_step_options(action, "rollout_settings")
-    found = settings.build_rollout_settings(args)
-    require_zones(found.windows)
+    checked = settings.build_rollout_settings(args)
+    require_zones(checked.windows)
     if args["approved"]:
         read_plan(args["approved"])
     if args["plan_file"] and not Path(args["plan_file"]).expanduser().absolute().parent.is_dir():
@@ -63,8 +63,8 @@ def check_rollout_settings(action: ActionBase, task_vars: dict[str, Any]) -> dic
         if path:
             require_tasks(action._loader, action._task.get_play(), path, name)
     soak = {
-        "soak_command": list(found.soak_command),
-        "soak_argv": health.get_check_command(found.soak_command),
+        "soak_command": list(checked.soak_command),
+        "soak_argv": health.get_check_command(checked.soak_command),
         "soak_limit": sink.COMMAND_SECONDS + 60,
     }
     shaped = {"changed": False, "settings": {**args, "tasks": tasks, **soak}}
@@ -104,14 +104,14 @@ def list_task_files(tasks: Mapping[str, str]) -> dict[str, str]:
 
     Raise PlanError if a named file does not exist.
     """
-    found = {
+    files = {
         name: str(Path(tasks[name]).expanduser().absolute()) if tasks.get(name) else ""
         for name in settings.TASKS
     }
-    for name, path in found.items():
+    for name, path in files.items():
         if path and not Path(path).is_file():
             raise PlanError(controller_messages.TASKS_FILE_MISSING.fill(name=name), where=path)
-    return found
+    return files
 
 
 # Ansible reads these only when it reaches them. Which file it reads may depend on variables at that
@@ -182,11 +182,11 @@ def read_approval(name: str) -> bytes:
     # a pipe would never end
     handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as opened:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
             raise PlanError(controller_messages.PLAN_NOT_A_FILE.fill(), where=name)
-        if found.st_mode & stat.S_IWOTH:
-            mode = f"{stat.S_IMODE(found.st_mode):04o}"
+        if status.st_mode & stat.S_IWOTH:
+            mode = f"{stat.S_IMODE(status.st_mode):04o}"
             raise PlanError(controller_messages.PLAN_WRITABLE.fill(mode=mode), where=name)
         return opened.read()
 

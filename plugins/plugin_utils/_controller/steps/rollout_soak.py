@@ -45,5 +45,5 @@ def run_soak_command(action: ActionBase, task_vars: dict[str, Any]) -> dict[str,
         templar=action._templar,
         shared_loader_obj=action._shared_loader_obj,
     )
-    found: Mapping[str, Any] = command.run(task_vars=task_vars)
-    return {name: found[name] for name in PARTS if name in found}
+    result: Mapping[str, Any] = command.run(task_vars=task_vars)
+    return {name: result[name] for name in PARTS if name in result}
