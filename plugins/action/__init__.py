@@ -4,10 +4,10 @@
 """Have Python keep the compiled form of what the actions import.
 
 Python reads this file before any action of this collection. Ansible loads a plugin's own file as
-Python does, with `__pycache__`. What that file imports from a collection it compiles in every run
-(ansible/utils/collection_loader/_collection_finder.py, `get_code`). That takes half a second for
-the planner. So Python's own finder for a directory finds these imports here. If nothing can be
-written beside the sources, Python compiles them in every run, as Ansible does.
+Python does, with `__pycache__`. The modules that such a file imports from a collection it compiles
+in every run (ansible/utils/collection_loader/_collection_finder.py, `get_code`). That takes half a
+second for the planner. So Python's own finder for a directory finds these imports here. If nothing
+can be written beside the sources, Python compiles them in every run, as Ansible does.
 """
 
 from __future__ import annotations

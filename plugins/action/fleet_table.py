@@ -75,7 +75,7 @@ class ActionModule(ActionBase):
             "problem": problem,
             "failures": failures,
         }
-        # What set_stats returns, so AWX can branch on it and other callbacks can show it.
+        # The value that set_stats returns, so AWX can branch on it and other callbacks can show it.
         return {
             **report,
             "ansible_stats": {

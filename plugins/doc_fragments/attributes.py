@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the modules support, in the words of Ansible's support tables."""
+"""The support that modules give, in the words of Ansible's support tables."""
 
 from __future__ import annotations
 

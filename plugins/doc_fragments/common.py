@@ -49,7 +49,7 @@ options:
     default: present
 """
 
-    # What a tree does not tell.
+    # Facts that a tree does not tell.
     ENGINE_VERSION = r"""
 options:
   engine_version:
@@ -105,7 +105,7 @@ options:
     default: ""
 """
 
-    # What becomes of an engine that has to be restarted.
+    # The treatment of an engine that has to be restarted.
     RESTART = r"""
 options:
   restart:
@@ -120,7 +120,7 @@ options:
     default: auto
 """
 
-    # What the engine is to have.
+    # The desired state of the engine.
     HANDLERS = r"""
 options:
   handlers:
@@ -169,7 +169,7 @@ options:
     default: []
 """
 
-    # What other tools configured before.
+    # Configurations of other tools.
     ADOPT = r"""
 options:
   adopt:
@@ -243,7 +243,7 @@ options:
     default: ''
 """
 
-    # What is installed, and where it comes from.
+    # Packages, and where they come from.
     PACKAGES = r"""
 options:
   packages:
@@ -287,7 +287,7 @@ options:
     default: ""
 """
 
-    # What becomes of combinations that are known to go wrong.
+    # The reaction to combinations that are known to go wrong.
     KNOWN_BAD = r"""
 options:
   known_bad:
@@ -317,7 +317,7 @@ options:
     default: auto
 """
 
-    # What becomes of a CDI spec between two runs.
+    # The treatment of a CDI spec between two runs.
     CDI_REFRESH = r"""
 options:
   cdi_refresh:
@@ -352,7 +352,7 @@ options:
     default: /
 """
 
-    # What of the driver goes into containers.
+    # Parts of the driver that go into containers.
     CDI_FILES = r"""
 options:
   cdi_profile:

@@ -290,7 +290,7 @@ def find_mentioned_paths(root, pattern, finds, cap=host_files.MIB, readable=None
                 names.update(found.group(1) for found in re.finditer(find, text, re.MULTILINE))
             except (re.error, IndexError) as exc:
                 raise host_files.HostError("bad-question", "pattern %r: %s" % (find, exc))
-    # What is longer than any path is nowhere.
+    # A text that is longer than any path is nowhere.
     wanted = sorted(
         name
         for name in names

@@ -294,8 +294,8 @@ def _answer_paths(root, question):
 
 
 def _answer_mentioned(root, question):
-    # What files point at, although some of the files and paths may fail: no asker knows these names
-    # before the files were read.
+    # The targets that files point at, although some of the files and paths may fail: no asker knows
+    # these names before the files were read.
     readable = functools.partial(_may_be_read, root, question)
     cap = question.get("max", host_files.MIB)
     return file_queries.find_mentioned_paths(
@@ -440,8 +440,8 @@ def _show_lines(text, patterns):
 
 
 def _probe(_root, question):
-    # What must be asked through a library may hang or crash: it does so in a child. The arguments
-    # are its argv[1].
+    # A question that must go through a library may hang or crash: it does so in a child. The
+    # arguments are its argv[1].
     _require_roots(question)
     answer = commands.run(
         [sys.executable or "/usr/bin/python3", "-I", "-S", "-", json.dumps(question.get("args"))],

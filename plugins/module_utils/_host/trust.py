@@ -224,7 +224,7 @@ def require_root_program(wanted):
 # --- processes
 # --------------------------------------------------------------------------------------------------
 
-# What one look at /proc/PID finds. start: in the kernel's ticks, which names a process forever
+# The findings of one look at /proc/PID. start: in the kernel's ticks, which names a process forever
 # together with its number. uids: real, effective, saved, of the file system exe: where the program
 # is, or was deleted: replaced by an upgrade: the running file is no longer on disk users: the user
 # namespace pids: in how many PID namespaces it has a number root: which directory is its / groups:

@@ -224,7 +224,8 @@ def finish_interrupted(task: Task, seen: Observation) -> tuple[Observation, tupl
     """Finish what was interrupted; return the new observation and what became of earlier
     transactions.
 
-    What an interrupted run left may look like the desired state, but would be taken back later.
+    Files that an interrupted run left may look like the desired state, but would be taken back
+    later.
     """
     if task.check or not report_journal.cut_short(earlier_runs.read_earlier_runs(seen)):
         return seen, ()

@@ -47,7 +47,8 @@ class ClusterApi:
         nodes = self._get("list the nodes", {"kind": "Node"})
         if not nodes:
             # k8s_info takes an answer 400, or a list without items, for an empty cluster
-            # (plugins/module_utils/k8s/service.py, `find`). What no node needs would be removed.
+            # (plugins/module_utils/k8s/service.py, `find`). An object that no node needs would be
+            # removed.
             raise PlanError(messages.NODES_MISSING.fill())
         classes = self._get(
             "list the RuntimeClasses", {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1"}

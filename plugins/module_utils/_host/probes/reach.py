@@ -80,7 +80,7 @@ def describe_unreached(cause):
 
 
 def has_proxy(patterns):
-    """Tell whether a package manager may have a proxy. What cannot be read may name one."""
+    """Tell whether a package manager may have a proxy. A file that cannot be read may name one."""
     try:
         return any(names_proxy(path) for pattern in patterns for path in list_files(pattern))
     except OSError:

@@ -7,7 +7,7 @@ A list of secrets is never complete. A list of what is needed is. `keep` is a li
 A path is a list of parts. A part is a key itself (compared without case), "*" for any one key that
 looks like a key, or "[]" for the items of a list. The last part may be "**", for all that is below.
 A value travels if its path is listed and the value has the shape. A listed value of another shape
-is sent as HIDDEN, which is never a real value. What is not listed is not sent at all.
+is sent as HIDDEN, which is never a real value. A value that is not listed is not sent at all.
 
 Pure functions. Host side: standard library only, Python 3.6. The planner uses them as well, so both
 ask by one rule.

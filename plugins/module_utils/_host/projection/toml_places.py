@@ -50,8 +50,8 @@ _NUMBER = re.compile(
     r"[+-]?(?:0|[1-9](?:_?[0-9]){0,2000})((?:\.[0-9](?:_?[0-9]){0,2000})?(?:[eE][+-]?[0-9](?:_?[0-9]){0,2000})?)"
 )
 
-# What a key leads to: a value, a table that only its own tables name, one with a header, one of
-# dotted keys, an array of tables.
+# A key leads to one of these: a value, a table that only its own tables name, one with a header,
+# one of dotted keys, an array of tables.
 _VALUE, _IMPLIED, _HEADED, _DOTTED, _ARRAY = range(5)
 
 

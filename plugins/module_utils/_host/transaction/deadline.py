@@ -187,7 +187,7 @@ def arm_boot(base, program):
 
 
 def cancel_timer(_base, meta):
-    """End the watch: the transaction is over. What cannot be disarmed finds nothing to do."""
+    """End the watch: the transaction is over. A timer that stays armed finds nothing to do."""
     if not meta.get("guarded"):
         return
     cancel_boot_unit()

@@ -122,7 +122,7 @@ class ArchivePart:
 
 @dc.dataclass(frozen=True)
 class ArchiveFacts:
-    """What the archive and the host have for one another.
+    """The facts of an archive and a host for one another.
 
     archive: the answer about the archive. folders: the entries of a directory on the host, by its
     path.
