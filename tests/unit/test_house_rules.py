@@ -88,3 +88,34 @@ def test_facts_are_values_and_not_functions() -> None:
     rooms = list_sources("plugin_utils", "_planner", "host")
     found = {name_host_file(path): find_callables_in_facts(path) for path in rooms}
     assert {path: fields for path, fields in found.items() if fields} == {}
+
+
+SHELLS = {
+    directory + name
+    for directory in ("", "/bin/", "/usr/bin/")
+    for name in ("sh", "bash", "dash", "ash", "ksh", "zsh")
+}
+
+
+def find_shells(path: Path) -> list[str]:
+    """Give the functions of a file, '' for its top, with words that have a shell for their program."""
+    named = {node: part for part in list_functions(path) for node in ast.walk(part)}
+    return [
+        named[node].name if node in named else ""
+        for node in ast.walk(read_tree(path))
+        if isinstance(node, ast.List | ast.Tuple)
+        and node.elts
+        and isinstance(node.elts[0], ast.Constant)
+        and node.elts[0].value in SHELLS
+    ]
+
+
+def test_no_planner_sends_a_shell() -> None:
+    """No rule sees what a shell is told to take away: it would need no cause and no way back.
+
+    The one shell looks for a Python that runs a program of this collection.
+    """
+    found = {path.name: find_shells(path) for path in list_sources("plugin_utils")}
+    assert {name: where for name, where in found.items() if where} == {
+        "host_service.py": ["build_service_command"]
+    }

@@ -157,7 +157,9 @@ def plan_resources(
         )
     )
     others = functools.cache(
-        lambda: other_writers.plan_other_writers(policy, facts.writers, record)
+        lambda: other_writers.plan_other_writers(
+            policy, facts.writers, record, installing=bool(installing.commands)
+        )
     )
     config = functools.partial(
         toolkit_config.plan_toolkit_config,

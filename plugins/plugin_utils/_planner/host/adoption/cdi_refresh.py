@@ -69,6 +69,7 @@ MASKS = {unit: f"/etc/systemd/system/{unit}" for unit in (PATH, SERVICE)}
 LINKS = {unit: f"/etc/systemd/system/multi-user.target.wants/{unit}" for unit in (PATH, SERVICE)}
 OUTPUT = re.compile(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)")
 CDI_VERSION = re.compile(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)")
+NOT_LOADED = 5  # systemctl: there is no such unit
 # The parts of these files that may travel.
 KEPT = {
     REFRESH_FILE: file_places.SPEC_VERSION,
@@ -291,6 +292,38 @@ def stop(policy: Policy, facts: RefreshFacts, record: HostDecision) -> Plan:
         "nvidia-cdi-refresh", unit, (), True, "adopted", messages.REFRESH_STOPPED.fill(reason=why)
     )
     return dc.replace(planned, leftovers=(left,))
+
+
+def stop_installed(facts: RefreshFacts) -> Plan:
+    """Plan to stop the units that a package brings, right after its script has started them.
+
+    Their file goes with them if there is none before: it would hide ours from then on. The way back
+    starts the units, which write it again. Packages before 1.18 bring no units.
+    """
+    if facts.state.value.present:
+        return Plan()
+    why, start = messages.REFRESH_STARTS.fill(), ["systemctl", "--no-block", "start"]
+    stop: transaction.PackageCommand = {
+        "argv": ["systemctl", "stop", PATH, SERVICE],
+        "timeout": 60,
+        "why": why,
+        "accepts": [NOT_LOADED],
+        "undo": [*start, PATH],
+    }
+    remove: transaction.PackageCommand = {
+        "argv": ["rm", "-f", REFRESH_FILE],
+        "timeout": 10,
+        "why": why,
+        "undo": [*start, SERVICE],
+        "undo_accepts": [NOT_LOADED],
+    }
+    fresh = not facts.files.get(REFRESH_FILE).exists
+    units = [Difference("unit", unit, "state", None, "stopped", why, "adoption") for unit in MASKS]
+    file = Difference("file", REFRESH_FILE, "", "as its units write it", None, why, "adoption")
+    return Plan(
+        differences=(*units, *([file] if fresh else [])),
+        commands=(stop, remove) if fresh else (stop,),
+    )
 
 
 def is_active(facts: RefreshFacts, unit: str) -> bool:

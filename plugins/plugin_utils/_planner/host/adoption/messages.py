@@ -139,6 +139,10 @@ ONE_WRITER = Sentence(
     "adoption.one-cdi-writer",
     "this collection owns the CDI spec of this host, and with two writers engines drop or hide devices",
 )
+REFRESH_STARTS = Sentence(
+    "adoption.refresh-starts",
+    "the package starts nvidia-cdi-refresh, whose file would hide the one of this collection",
+)
 REFRESH_STOPPED = Sentence(
     "adoption.refresh-stopped",
     "{reason}",

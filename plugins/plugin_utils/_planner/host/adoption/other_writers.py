@@ -65,14 +65,20 @@ def read_writer_facts(obs: Observation) -> WriterFacts:
     )
 
 
-def plan_other_writers(policy: Policy, facts: WriterFacts, record: HostDecision) -> Plan:
-    """Plan what other writers have to stop doing, and advise on them."""
+def plan_other_writers(
+    policy: Policy, facts: WriterFacts, record: HostDecision, *, installing: bool = False
+) -> Plan:
+    """Plan what other writers have to stop doing, and advise on them.
+
+    installing: this run's packages are installed right before.
+    """
     if record.skipped:
         return Plan()
     parts = [Plan(advice=(*advise_on_operator(facts), *advise_on_kubespray(facts)))]
     if record.cdi_owner == "collection":
         parts += [
             cdi_refresh.stop(policy, facts.refresh, record),
+            cdi_refresh.stop_installed(facts.refresh) if installing else Plan(),
             Plan(
                 advice=cdi_generators.advise_on_other_generators(
                     facts.generators, cdi_refresh.SERVICE

@@ -11,9 +11,7 @@ import dataclasses as dc
 import posixpath
 from collections.abc import Callable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
-    HostDecision,
     Leftover,
     Plan,
     Policy,
@@ -39,21 +37,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     KIND,
     Spec,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
-    packages,
-)
-
-# The package's script starts the units at once, after the look and before our files are written.
-# Packages before 1.18 have no units.
-STOP_REFRESH = (
-    "systemctl cat nvidia-cdi-refresh.service >/dev/null 2>&1 || exit 0; "
-    f"systemctl --no-reload disable --now nvidia-cdi-refresh.path nvidia-cdi-refresh.service && rm -f {cdi_refresh.REFRESH_FILE}"
-)
-AFTER_INSTALLATION: transaction.PackageCommand = {
-    "argv": ["sh", "-c", STOP_REFRESH],
-    "timeout": 60,
-    "why": messages.REFRESH_STARTS.fill(),
-}
 
 
 @dc.dataclass(frozen=True)
@@ -62,22 +45,20 @@ class ContestedFacts:
 
     files: files.SpecFileFacts
     refresh: cdi_refresh.RefreshFacts
-    toolkit: packages.ToolkitFacts
 
 
 def read_contested_facts(obs: Observation) -> ContestedFacts:
     return ContestedFacts(
         files.read_spec_file_facts(obs),
         cdi_refresh.read_refresh_facts(obs),
-        packages.read_toolkit_facts(obs),
     )
 
 
-def take_over(policy: Policy, facts: ContestedFacts, host: HostDecision) -> Plan:
+def take_over(policy: Policy, facts: ContestedFacts) -> Plan:
     """Plan the removal of nvidia-cdi-refresh's file.
 
-    It goes now, or once the package that brings its units wrote it. The units are left to the
-    module `cdi_refresh`.
+    The units, and the file of those that come with this run's packages, are left to the module
+    `cdi_refresh`.
     """
     if (
         policy.root != "/"
@@ -85,12 +66,6 @@ def take_over(policy: Policy, facts: ContestedFacts, host: HostDecision) -> Plan
         or files.get_spec_path(policy, KIND) == cdi_refresh.REFRESH_FILE
     ):
         return Plan()
-    if (
-        host.packages
-        and facts.toolkit.get_version(packages.BASE) is None
-        and packages.installs_packages(policy, facts.toolkit, host)
-    ):
-        return Plan(commands=(AFTER_INSTALLATION,))
     file = files.get_seen_file(policy, facts.files, cdi_refresh.REFRESH_FILE)
     if not file.exists or files.is_own_spec(file):
         return Plan()

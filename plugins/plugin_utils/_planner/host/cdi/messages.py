@@ -125,10 +125,6 @@ FABRIC_TAKEN_BACK = Sentence(
     "safety-correction: every container with a GPU got {nodes} without asking; containers that run keep them; {reason}",
 )
 REFRESHED = Sentence("cdi.refreshed", "{path} {problem}")
-REFRESH_STARTS = Sentence(
-    "cdi.refresh-starts",
-    "the package starts nvidia-cdi-refresh, whose file would hide the one of this collection",
-)
 LINK = Sentence(
     "cdi.link",
     "this is a symbolic link to {target}",

@@ -205,7 +205,7 @@ def plan_specs_and_outcome(
     fabric = fabric_kinds.advise_on_fabric_kinds(policy, facts.nodes, merge_plans(writes))
     return merge_plans(
         [
-            contested.take_over(policy, facts.contested, host),
+            contested.take_over(policy, facts.contested),
             *left,
             *writes,
             *gone,

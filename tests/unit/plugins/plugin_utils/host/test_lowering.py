@@ -103,6 +103,7 @@ GONE = Difference("file", "/etc/cdi/nvidia.yaml", "", "present", None, "")
 REMOVE: Any = {"path": "/etc/cdi/nvidia.yaml", "op": "remove", "expect": "x"}
 RESTORE: Any = {"path": "/etc/cdi/nvidia.yaml", "op": "restore", "expect": "x"}
 STOP: Any = {"argv": ["systemctl", "--no-reload", "disable", "x.service"]}
+RM: Any = {"argv": ["rm", "-f", "/var/run/cdi/nvidia.yaml"]}
 PLANS: dict[str, Plan] = {
     "a file goes": Plan((GONE,), changes=(REMOVE,)),
     "a file gets its content from before": Plan((GONE,), changes=(RESTORE,)),
@@ -111,6 +112,7 @@ PLANS: dict[str, Plan] = {
     "a unit is masked": Plan((Difference("unit", "x.service", "state", "active", "masked", ""),)),
     "a unit is disabled": Plan(disable_units=("x.service",)),
     "a unit is disabled by a command": Plan(commands=(STOP,)),
+    "a file is removed by a command": Plan(commands=(RM,)),
     "a package gets older": Plan(
         (Difference("package", "p", "version", "1.18.2-1", "1.17.8-1", ""),)
     ),

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import lowering
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_generators,
     cdi_refresh,
@@ -279,6 +280,37 @@ def test_taking_over(
         (path, "write", "") for path in masked
     ]
     assert (plan.restarts, plan.disable_units) == ((), ())
+
+
+INSTALLED = [
+    # what the host has before this run's packages; whether their units are stopped at once, and
+    # whether what they write goes
+    (host(units={}), True, True),
+    (host({cdi_refresh.REFRESH_FILE: SPEC}, {}), True, False),  # goes later, and can come back
+    (host(REFRESHED, IDLE), False, False),
+    (NIXOS, False, False),
+]
+
+
+@pytest.mark.parametrize(("seen", "stopped", "removed"), INSTALLED)
+@pytest.mark.parametrize("owner", ["collection", "toolkit"])
+def test_units_that_a_package_starts_are_stopped_and_can_be_taken_back(
+    seen: Observation, stopped: bool, removed: bool, owner: str
+) -> None:
+    plan = other_writers.plan_other_writers(
+        Policy(), other_writers.read_writer_facts(seen), record(cdi_owner=owner), installing=True
+    )
+    stop = ["systemctl", "stop", cdi_refresh.PATH, cdi_refresh.SERVICE]
+    remove = ["rm", "-f", cdi_refresh.REFRESH_FILE]
+    mine = owner == "collection"
+    wanted = [*([stop] if stopped and mine else []), *([remove] if removed and mine else [])]
+    assert [command["argv"] for command in plan.commands] == wanted
+    assert all(command["undo"] for command in plan.commands)
+    assert all(5 in command.get("accepts", ()) for command in plan.commands[:1]), "before 1.18"
+    lowering.require_causes(plan)
+    assert {d.cause for d in plan.differences if d.after != "masked"} <= {"adoption"}
+    lost = [low.path for low in lowering.find_change_lowerings(plan)]
+    assert lost == [word for argv in wanted for word in argv[2:]]
 
 
 @pytest.mark.parametrize(
