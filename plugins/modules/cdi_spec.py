@@ -23,9 +23,9 @@ description:
   - The version of the spec is the lowest that its content allows, since an engine ignores a whole file whose version it does not know.
   - Numbers of device nodes are recorded only if they cannot change. The kernel may assign another major number to C(nvidia-uvm) at every
     boot.
-  - The GPUs are read from C(/proc) and C(/sys). Only if the spec on the host cannot be right, NVML is asked, once, in a process of its own
-    with a time limit. If NVML cannot be asked, C(nvidia-smi) is; if both fail, what C(/proc) has is used. The result says which of them
-    named the devices.
+  - The GPUs are read from C(/proc) and C(/sys). Only if the spec on the host is missing or cannot be right, NVML is asked, once, in a
+    process of its own with a time limit. If NVML cannot be asked, C(nvidia-smi) is; if both fail, what C(/proc) has is used. The result
+    says which of them named the devices.
   - A file with other order and equal content is left as it is.
   - WSL and Jetson, and GPUs that were given away to virtual machines, are recognised and refused.
   - Of specs that others wrote only what is judged leaves a host. Values of C(env), arguments that hooks of NVIDIA's do not know,

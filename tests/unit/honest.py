@@ -49,6 +49,7 @@ def broken(program: str, request: Mapping[str, Any], answer: Mapping[str, Any]) 
     given = [
         (q, answer["answers"].get(short.get("id", str(at))))
         for at, (q, short) in enumerate(zip(asked, request["questions"], strict=True))
+        if "where" not in q or short.get("id", str(at)) in answer["answers"]
     ]
     rows = [
         line

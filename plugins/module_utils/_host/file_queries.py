@@ -231,6 +231,22 @@ def _build_matcher(part):
     return fits
 
 
+def fulfils(root, where):
+    """Tell whether a host has what a question's condition asks for: no match of the patterns in
+    `absent`, one for each in `present`, and of `each` as many of the second as of the first.
+    """
+
+    def count(pattern):
+        return len(list_glob_matches(root, pattern))
+
+    few, many = where["each"]
+    return (
+        not any(map(count, where["absent"]))
+        and all(map(count, where["present"]))
+        and count(few) <= count(many)
+    )
+
+
 def list_paths(root, patterns):
     """List what matches many patterns and where it leads, in the order of the patterns, each place
     once.

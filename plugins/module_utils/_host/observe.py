@@ -68,10 +68,14 @@ def run(request):
     questions = [_add_list(question, request.get("keeps") or ()) for question in asked]
     with host_files.remember_links(), alarms.Alarm(deadline) as alarm:
         units = _answer_units_together(root, questions, alarm)
-        # The holders of devices come last: this takes longer the more files any account has open,
-        # and must leave the others their time.
-        for question in sorted(questions, key=lambda question: question.get("kind") == "holders"):
+        # The holders of devices come late: this takes longer the more files any account has open,
+        # and must leave the others their time. What not every host is asked comes last, as it may hang.
+        for question in sorted(questions, key=_rank):
+            if not _is_asked_here(root, question):
+                continue
             answer = units.get(question.get("id")) or _ask(root, question, alarm)
+            if "where" in question and "error" in answer:  # it can be asked again by itself
+                continue
             size = len(json.dumps(answer))
             if size > room:
                 answer = host_files.HostError(
@@ -81,6 +85,18 @@ def run(request):
             room -= size
             answers[question["id"]] = answer
     return {"schema": SCHEMA, "host": describe_host(root), "answers": answers}
+
+
+def _rank(question):
+    return 2 if "where" in question else int(question.get("kind") == "holders")
+
+
+def _is_asked_here(root, question):
+    """Tell whether a question's condition holds on this host; a question without one is for all."""
+    try:
+        return "where" not in question or file_queries.fulfils(root, question["where"])
+    except Exception:  # without an answer it is asked again by itself, and then fails by name
+        return False
 
 
 def _add_list(question, keeps):

@@ -63,7 +63,11 @@ def look_at_host(
     before = so_far or Observation({}, {})
     own = {q["id"]: OF_CONTROLLER[q["kind"]](q) for q in unique if q.get("kind") in OF_CONTROLLER}
     before = before.add_answers({"answers": own}) if own else before
-    asked = [add_probe_source(q) for q in unique if q.get("kind") not in OF_CONTROLLER]
+    asked = [
+        add_probe_source(q)
+        for q in unique
+        if q.get("kind") not in OF_CONTROLLER and not ("where" in q and before.was_asked(q))
+    ]
     if not asked:
         return before
     request = {"schema": SCHEMA, "root": wanted.root, **queries.pack_questions(asked)}

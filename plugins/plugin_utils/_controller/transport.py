@@ -286,8 +286,7 @@ def read_loader() -> bytes:
 @functools.cache
 def probe_source(name: str) -> str:
     """Return the source of a probe that travels with a question (module_utils/_host/probes)."""
-    with open(os.path.join(SOURCES, "probes", name + ".py"), encoding="utf-8") as handle:
-        return handle.read()
+    return read_program_part(f"probes.{name}")
 
 
 @functools.cache

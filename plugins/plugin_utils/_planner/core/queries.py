@@ -484,6 +484,18 @@ def ask_for_probe(name: str, args: Any, *, timeout: int = 20) -> Question:
     }
 
 
+def ask_where(
+    question: Question, *, absent: Sequence[str], present: Sequence[str], each: tuple[str, str]
+) -> Question:
+    """Ask a question only of a host that needs it. Any other host leaves the answer out.
+
+    absent: patterns that match no file there. present: patterns that match one. each: two patterns;
+    the second matches a file for each file of the first.
+    """
+    where = {"absent": list(absent), "present": list(present), "each": list(each)}
+    return {**question, "where": where}
+
+
 def ask_for_archive(file: str) -> Question:
     """Ask for the manifest and the key of an archive of packages, which the controller itself reads
     and compares.

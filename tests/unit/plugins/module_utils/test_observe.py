@@ -398,3 +398,49 @@ def test_a_list_of_what_may_travel_is_sent_once_and_named_by_its_number(tmp_path
         "no list, no content"
     )
     assert found["o"]["originals"] == {}
+
+
+# --- what not every host is asked
+# --------------------------------------------------------------------------------------------------
+
+GPUS = {"proc__gpus__a__information": "", "proc__gpus__b__information": ""}
+NODES = {"dev__nvidia0": "", "dev__nvidia1": "", "dev__nvidiactl": ""}
+
+
+@pytest.mark.parametrize(
+    ("files", "asked"),
+    [
+        ({**GPUS, **NODES}, True),
+        ({**GPUS, **NODES, "etc__record": ""}, False),
+        ({**GPUS, "dev__nvidia0": "", "dev__nvidiactl": ""}, False),
+        ({**GPUS, "dev__nvidia0": "", "dev__nvidia1": ""}, False),
+        (NODES, False),
+        ({}, False),
+    ],
+)
+def test_a_question_with_a_condition(tmp_path, files, asked):
+    where = {
+        "absent": ["/etc/record", "/etc/cdi/*"],
+        "present": ["/dev/nvidiactl", "/proc/gpus/*/information"],
+        "each": ["/proc/gpus/*/information", "/dev/nvidia?"],
+    }
+    root = str(tree(tmp_path, **files))
+    which = {"kind": "which", "names": ["sh"], "where": where}
+    answers = observe.run({"root": root, "questions": [which, {"kind": "which", "names": []}]})[
+        "answers"
+    ]
+    assert sorted(answers) == (["0", "1"] if asked else ["1"])
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"kind": "probe", "source": "raise SystemExit('no')", "args": None},
+        {"kind": "probe", "source": "print(1)", "args": None, "where": {"absent": []}},
+        {"kind": "probe", "source": "print(1)", "args": None, "where": 5},
+    ],
+)
+def test_an_error_is_no_answer_where_a_question_can_be_asked_again(question):
+    always = {"absent": ["/no/such/file"], "present": ["/proc"], "each": ["/proc", "/proc"]}
+    answers = observe.run({"questions": [{"where": always, **question}]})["answers"]
+    assert answers == {}

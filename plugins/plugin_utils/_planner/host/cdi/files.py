@@ -54,6 +54,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     KIND,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    FACT_PATH,
     EarlierRuns,
     read_earlier_runs,
 )
@@ -113,6 +114,14 @@ def get_spec_path(policy: Policy, of: str = "") -> str:
     return posixpath.join(
         policy.cdi_place or (lasting or list(list_cdi_directories(policy)))[0], file
     )
+
+
+def list_marks(policy: Policy) -> tuple[str, ...]:
+    """Return patterns of files by which a host is known to need no first spec: our record, our
+    spec, and any spec where its owner is not chosen yet.
+    """
+    specs = [f"{d}/*" for d in list_cdi_directories(policy) if policy.cdi_owner == "auto"]
+    return (FACT_PATH, get_spec_path(policy), *specs)
 
 
 def list_directory_questions(policy: Policy) -> list[queries.Question]:

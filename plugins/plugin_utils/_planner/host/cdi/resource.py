@@ -57,6 +57,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
     inventory,
+    nvml,
     sources,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
@@ -102,6 +103,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
         *files.list_directory_questions(policy),
     ]
     more = [*staleness_guard.list_watch_questions(policy), *toolkit_config.list_questions(policy)]
+    more += nvml.ask_nvml_where_new(policy, files.list_marks(policy))
     return [*questions, *more, queries.ask_for_packages([packages.BASE]), earlier_runs.ORIGINALS]
 
 

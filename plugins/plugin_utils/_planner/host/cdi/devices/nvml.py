@@ -10,7 +10,7 @@ must be made.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
@@ -57,6 +57,28 @@ PROFILE = re.compile(r"\bMIG (\S+)$")
 def ask_nvml(policy: Policy, obs: Observation, source: str) -> queries.Question:
     path = get_nvml_library(policy, obs)
     return queries.probe("nvml", source, {"library": path}, loads=[path] if path else [])
+
+
+def ask_nvml_where_new(policy: Policy, absent: Sequence[str]) -> list[queries.Question]:
+    """Ask NVML in the first look of a host that has none of these files yet. Return [] if the
+    policy alone shows that it must not be asked then.
+
+    So a host that gets its first spec is looked at once. NVML makes missing nodes if root asks it:
+    each GPU must have its node, and none may have MIG instances, whose nodes the host cannot count.
+    """
+    if policy.root != "/" or policy.state == "absent" or policy.cdi_owner == "toolkit":
+        return []
+    if policy.cdi_driver_root.rstrip("/"):  # the library in it is known after the look
+        return []
+    paths, root = gpus.get_gpu_paths(policy), gpus.get_dev_root(policy)
+    return [
+        queries.ask_where(
+            queries.ask_for_probe(SOURCE, {"library": ""}),
+            absent=[*absent, *paths.mig],
+            present=[gpus.get_driver_root_path(root, "/dev/nvidiactl"), paths.information],
+            each=(paths.information, gpus.get_driver_root_path(root, "/dev/nvidia?")),
+        )
+    ]
 
 
 def get_nvml_library(policy: Policy, obs: Observation) -> str:

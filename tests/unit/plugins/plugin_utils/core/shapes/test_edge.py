@@ -96,6 +96,12 @@ def test_what_was_not_asked_for_is_dropped_and_what_was_not_answered_is_an_error
         edge.read_look_answers({**look, "answers": {"0": FILE}}, [STAT, UNITS])
 
 
+def test_a_host_may_leave_out_what_not_every_host_is_asked() -> None:
+    some = {**UNITS, "where": {"absent": ["/etc/x"], "present": [], "each": ["/a", "/b"]}}
+    look = {"schema": 1, "host": answered.HOST, "answers": {"0": FILE}}
+    assert list(edge.read_look_answers(look, [STAT, some])["answers"]) == [STAT["id"]]
+
+
 @pytest.mark.parametrize("name", programs.ROWS)
 @pytest.mark.parametrize("given", [{}, [], None, TEMPLATE, {"schema": True}, {"schema": 2}])
 def test_an_answer_of_a_program_that_is_none(name: str, given: Any) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import earlier_runs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
     nvidia_smi,
 )
@@ -109,3 +112,26 @@ def test_a_driver_that_nvml_calls_sick_is_refused(status: int, code: str) -> Non
         {"problem": "sick"},
     )
     assert refused.value.where == "nvmlInit"
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked"),
+    [
+        ({}, True),
+        ({"cdi_owner": "collection"}, True),
+        ({"cdi_owner": "toolkit"}, False),
+        ({"state": "absent"}, False),
+        ({"root": "/tree"}, False),
+        ({"cdi_driver_root": "/run/nvidia/driver"}, False),
+    ],
+)
+def test_the_first_look_asks_nvml_of_a_host_without_a_spec(
+    policy: dict[str, Any], asked: bool
+) -> None:
+    wanted = dc.replace(Policy(), **policy)
+    found = [q["where"] for q in resource.list_questions(wanted) if q["id"] == "probe:nvml"]
+    assert len(found) == asked
+    for where in found:
+        assert {earlier_runs.FACT_PATH, OURS} <= set(where["absent"])
+        assert ("/etc/cdi/*" in where["absent"]) == (wanted.cdi_owner == "auto")
+        assert where["each"] == ["/proc/driver/nvidia/gpus/*/information", "/dev/nvidia?"]
