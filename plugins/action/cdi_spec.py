@@ -86,7 +86,7 @@ def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
     watch = resource.plan_spec_watch(
         policy, facts, record, (plan, made), transport.map_resident_sources()["cdi_guard"]
     )
-    verdicts = staleness.convert_verdicts(resource.judge_specs(policy, facts, record, driver))
+    verdicts = staleness.convert_verdicts(resource.judge_specs(policy, facts))
     others = (
         [other_writers.plan_other_writers(policy, other_writers.read_writer_facts(obs), record)]
         if shared

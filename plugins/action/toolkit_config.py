@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
                     )
                 )
             runtimes = tuple(args["low_level_runtimes"]) or seen_host.list_host_low_level_runtimes(
-                policy, obs
+                obs
             )
             keys = toolkit_config.build_wanted_toolkit_keys(
                 args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ()

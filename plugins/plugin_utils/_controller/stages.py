@@ -141,7 +141,7 @@ def refuse_unpredicted_plan(
     otherwise.
     """
     return (
-        task.approval.refuse_unpredicted(task.list_planned(seen, outcome.plan), planned, task.host)
+        task.approval.refuse_unpredicted(task.list_planned(seen, outcome.plan), planned)
         if task.approval.binds
         else {}
     )

@@ -70,7 +70,7 @@ class Approval:
             messages.NOT_APPROVED.fill(approved=approved, digest=shown, changes=few)
         )
 
-    def refuse_unpredicted(self, planned: Planned, before: Planned, host: str) -> dict[str, Any]:
+    def refuse_unpredicted(self, planned: Planned, before: Planned) -> dict[str, Any]:
         """Return the same answer for what is left to do after a first stage.
 
         Return {} if each item is in the plan from before.

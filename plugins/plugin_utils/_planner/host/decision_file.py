@@ -69,7 +69,7 @@ class DecisionFacts:
     earlier: EarlierRuns
 
 
-def list_questions(policy: Policy) -> list[queries.Question]:
+def list_questions(policy: Policy) -> list[queries.Question]:  # noqa: ARG001
     return [
         queries.ask_for_file(DECISION_PATH, keep=OWN_RECORD),
         RECORD,
@@ -77,7 +77,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     ]
 
 
-def read_decision_facts(policy: Policy, obs: Observation) -> DecisionFacts:
+def read_decision_facts(policy: Policy, obs: Observation) -> DecisionFacts:  # noqa: ARG001
     """Return the facts of this room. The files are read when a plan needs them."""
     return DecisionFacts(
         Fact(lambda: tuple(obs.get_file(path, OWN_RECORD) for path in (DECISION_PATH, FACT_PATH))),
@@ -103,7 +103,7 @@ def plan_decision_files(
     return merge_plans([plan_decision_write(file, wanted) for file in facts.files.value])
 
 
-def plan_absent(policy: Policy, facts: DecisionFacts) -> Plan:
+def plan_absent(policy: Policy, facts: DecisionFacts) -> Plan:  # noqa: ARG001
     return plan_decision_withdrawal(facts, decision_messages.RECORD_WITHDRAWN.fill())
 
 

@@ -66,7 +66,7 @@ def plan_base_package(policy: Policy, facts: InstallationFacts) -> Plan:
     Packages stay with state: absent, since other programs may need them.
     """
     if policy.state == "absent":
-        return packages.plan_no_package_removal(policy)
+        return Plan()
     record = dc.replace(resource.record_of_options("none", ""), packages=decide.BASE_PACKAGES)
     pinned, found = plan_installation(policy, facts, record)
     return plan_first_stages(pinned, facts, record, found, Plan())

@@ -146,7 +146,7 @@ def list_low_level_questions() -> list[queries.Question]:
     return [queries.ask_for_program(list(low_level.KNOWN), LOW_LEVEL_PATHS)]
 
 
-def list_host_low_level_runtimes(policy: Policy, obs: Observation) -> tuple[str, ...]:
+def list_host_low_level_runtimes(obs: Observation) -> tuple[str, ...]:
     """Return the low-level runtimes of a host, without a decision."""
     return low_level.list_low_level_runtimes(
         [], obs.get_answer(list_low_level_questions()[0]).get("found") or {}
@@ -287,7 +287,7 @@ def judge_host_specs(
     """Judge whether the host's specs are still true, in the place that the record has for them."""
     placed = placement.place_specs_in_policy(policy, record)
     facts = spec_facts.read_spec_facts(placed, obs, record, driver)
-    return resource.judge_specs(placed, facts, record, driver)
+    return resource.judge_specs(placed, facts)
 
 
 def is_kubelets_engine(instance: Instance, kubelet: Kubelet) -> bool:

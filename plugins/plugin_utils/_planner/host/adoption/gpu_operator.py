@@ -114,7 +114,7 @@ class State:
         return self.fate in ("live", "unknown")
 
 
-def list_questions(policy: Policy) -> list[queries.Question]:
+def list_questions(policy: Policy) -> list[queries.Question]:  # noqa: ARG001
     return [queries.ask_for_file(mark, content=False) for mark in MARKS]
 
 
@@ -206,7 +206,7 @@ def judge_operator_state(
     alive = _sign_of_life(facts, found)
     if alive:
         return State("live", alive, traces)
-    if not _may_have_kubelet(policy, facts):
+    if not _may_have_kubelet(facts):
         return State("dead", messages.KUBELET_ABSENT.fill(), traces)
     declared = policy.operator_toolkit == "gone"
     doubt = (_explain_kubelet_doubt(facts) if not declared else "") or _explain_pod_doubt(
@@ -278,7 +278,7 @@ def _sign_of_life(facts: OperatorFacts, instances: tuple[Instance, ...]) -> str:
     return ""
 
 
-def _may_have_kubelet(policy: Policy, facts: OperatorFacts) -> bool:
+def _may_have_kubelet(facts: OperatorFacts) -> bool:
     """Tell whether there is a kubelet, running or not. A stopped one brings the pod back when it
     starts.
     """

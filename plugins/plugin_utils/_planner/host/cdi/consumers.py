@@ -63,7 +63,7 @@ class Consumer:
     directories: tuple[str, ...] = CDI_DIRS  # () if it is told which ones to read
 
 
-def list_questions(policy: Policy) -> list[queries.Question]:
+def list_questions(policy: Policy) -> list[queries.Question]:  # noqa: ARG001
     return [
         QUESTION,
         queries.ask_for_packages([name for names in PACKAGES.values() for name in names]),

@@ -164,12 +164,12 @@ def plan_specs_and_outcome(
     if driver.state == "none":
         return plan_specs_without_gpu(policy, facts, driver), NOTHING_MADE
     require_driver(driver)
-    made = make_specs(policy, facts, host, driver)
+    made = make_specs(policy, facts, host)
     left = [
         contested.plan_specs_of_others(policy, facts.contested, one.spec)
         for one in made.specs.values()
     ]
-    judged = functools.partial(judge_one_spec, policy, facts, host, driver)
+    judged = functools.partial(judge_one_spec, policy, facts)
     less = functools.partial(lost.explain_spec_loss, policy, facts.missing, driver, decided)
     written = [
         (
@@ -383,9 +383,7 @@ def require_driver(driver: Driver) -> None:
         )
 
 
-def make_specs(
-    policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision, driver: Driver
-) -> Made:
+def make_specs(policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision) -> Made:
     """Make the specs as they have to be.
 
     NVML or nvidia-smi use the GPUs only if our specs on the host cannot be the right ones. Raise
@@ -401,7 +399,7 @@ def make_specs(
     known = sources.restore_recorded_hardware(look, list_recorded_specs(policy, facts.files))
     made = made if known == look else make_of(known)
     if all(
-        is_right(policy, get_own_spec_file(policy, facts.files, one.spec), one.spec)
+        is_right(get_own_spec_file(policy, facts.files, one.spec), one.spec)
         for one in made.specs.values()
     ):
         return made
@@ -497,9 +495,7 @@ def list_recorded_specs(policy: Policy, facts: files.SpecFileFacts) -> list[Spec
     return specs
 
 
-def judge_specs(
-    policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision, driver: Driver
-) -> tuple[staleness.SpecVerdict, ...]:
+def judge_specs(policy: Policy, facts: spec_facts.SpecFacts) -> tuple[staleness.SpecVerdict, ...]:
     """Judge whether the specs on this host are still true: our files, and nvidia-cdi-refresh's if
     it exists.
     """
@@ -511,7 +507,7 @@ def judge_specs(
         for p in dict.fromkeys((*own, *refreshed))
         if p in own or files.get_seen_file(policy, facts.files, p).exists
     ]
-    verdicts = [v for v in (judge_one_spec(policy, facts, host, driver, p) for p in wanted) if v]
+    verdicts = [v for v in (judge_one_spec(policy, facts, p) for p in wanted) if v]
     # withdrawn files come last
     return tuple(
         sorted(verdicts, key=lambda v: not files.get_seen_file(policy, facts.files, v.path).exists)
@@ -519,7 +515,7 @@ def judge_specs(
 
 
 def judge_one_spec(
-    policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision, driver: Driver, of: str
+    policy: Policy, facts: spec_facts.SpecFacts, of: str
 ) -> staleness.SpecVerdict | None:
     """Judge one of these files, or its absence if our guard has taken it away; None for other
     absent files.
@@ -554,11 +550,7 @@ def start_refresh(
         return Plan()
     output = facts.refreshed
     stale = next(
-        (
-            v
-            for v in judge_specs(policy, facts, host, driver)
-            if v.path == output and v.state == "stale"
-        ),
+        (v for v in judge_specs(policy, facts) if v.path == output and v.state == "stale"),
         None,
     )
     if stale is None or not facts.runs_refresh.value or all(r.what == "cap" for r in stale.reasons):
@@ -583,7 +575,7 @@ def get_own_spec_file(policy: Policy, facts: files.SpecFileFacts, spec: Spec) ->
     return owned_file.require_readable(file)
 
 
-def is_right(policy: Policy, file: ObservedFile, spec: Spec) -> bool:
+def is_right(file: ObservedFile, spec: Spec) -> bool:
     return (
         file.exists
         and owned_file.has_right_mode(file, files.SPEC_MODE)
@@ -602,7 +594,7 @@ def plan_spec_write(
     only for a file that is written.
     """
     file = get_own_spec_file(policy, facts.files, spec)
-    if is_right(policy, file, spec):
+    if is_right(file, spec):
         return Plan()
     verdict = judged(file.path)
     why = messages.WRITTEN.fill(source=source, version=spec.version)

@@ -101,7 +101,7 @@ def _name_exact_apt_version(name: str, version: str) -> str:
     return f"{name}={version}" if "-" in version else f"{name}={version}-*"
 
 
-def _build_dnf_command(packages: Sequence[str], downgrade: bool) -> list[str]:
+def _build_dnf_command(packages: Sequence[str], downgrade: bool) -> list[str]:  # noqa: ARG001
     """Build the command. `install` of an older version downgrades by itself.
 
     -y also accepts the keys that `gpgkey=` of a repository names. Its lists may be two days old and

@@ -74,7 +74,7 @@ KEEP = file_places.keep_places("json", {
 })  # fmt: skip
 
 
-def list_questions(policy: Policy) -> list[queries.Question]:
+def list_questions(policy: Policy) -> list[queries.Question]:  # noqa: ARG001
     places = [
         queries.ask_for_file(f"{place}/{NAME}", KEEP) for place in (DIRECTORY, hook_files.ADMINS)
     ]
@@ -276,7 +276,7 @@ def plan_present(policy: Policy, facts: HookFacts, file: ObservedFile, binary: s
     )
 
 
-def plan_absent(policy: Policy, facts: HookFacts) -> Plan:
+def plan_absent(policy: Policy, facts: HookFacts) -> Plan:  # noqa: ARG001
     """Plan to restore the bytes from before, if there were any."""
     places = dict.fromkeys((*facts.written.value, DIRECTORY, hook_files.ADMINS))
     return merge_plans([plan_hook_file_restore(facts, f"{place}/{NAME}") for place in places])

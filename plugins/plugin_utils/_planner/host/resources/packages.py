@@ -493,8 +493,3 @@ def advise_on_unknown_version(version: str) -> tuple[str, ...]:
     if version:
         return ()
     return (messages.NOT_LISTED_YET.fill(package=BASE),)
-
-
-def plan_no_package_removal(policy: Policy) -> Plan:
-    """Return an empty plan. Packages stay, since running containers and other tools may need them."""
-    return Plan()

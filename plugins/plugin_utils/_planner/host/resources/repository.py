@@ -510,7 +510,7 @@ def _plan_file(now: ObservedFile, text: str, what: str, after: str) -> Plan:
     return dc.replace(plan, expect_files={now.path: now.sha256 if now.exists else None})
 
 
-def plan_absent(policy: Policy, facts: RepositoryFacts) -> Plan:
+def plan_absent(policy: Policy, facts: RepositoryFacts) -> Plan:  # noqa: ARG001
     """Plan to give back the files of every family, if they exist or the journal has what stood
     there before.
     """

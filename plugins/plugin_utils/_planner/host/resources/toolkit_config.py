@@ -395,7 +395,7 @@ def build_toolkit_change(file: ObservedFile, document: toml.TomlDocument) -> tra
     return toml_file.edit(file.path, file.sha256, document)
 
 
-def plan_absent(policy: Policy, facts: ToolkitConfigFacts) -> Plan:
+def plan_absent(policy: Policy, facts: ToolkitConfigFacts) -> Plan:  # noqa: ARG001
     """Plan to restore the bytes from before.
 
     If the file was changed by others since, only our own keys go, and the runtime's defaults hold

@@ -8,7 +8,7 @@ NVML is not asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
     dotted,
@@ -175,12 +175,3 @@ def get_model_memory(model: str) -> int | None:
 def shorten_model(model: str) -> str:
     """Return the model of a GPU without the vendor's name."""
     return model.strip().removeprefix("NVIDIA ").strip()
-
-
-def list_overlapping_chips(blocks: Sequence[tuple[int, int, str, str]] = CHIPS) -> list[str]:
-    """List the chips whose blocks are not in order, or share ids with the block before."""
-    return [
-        after[2]
-        for before, after in zip(blocks, blocks[1:], strict=False)
-        if after[0] <= before[1] or after[1] < after[0]
-    ]

@@ -569,7 +569,7 @@ def find_containerd_remnant(policy: Policy, facts: ContainerdFacts) -> Instance 
     )
 
 
-def get_main_containerd_file(policy: Policy, facts: ContainerdFacts) -> str:
+def get_main_containerd_file(policy: Policy, facts: ContainerdFacts) -> str:  # noqa: ARG001
     return policy.config_path or releases.CONFIG
 
 
@@ -580,7 +580,7 @@ def list_marked_containerd_files(policy: Policy, facts: ContainerdFacts) -> tupl
     )
 
 
-def owns_containerd_file(policy: Policy, facts: ContainerdFacts, path: str) -> bool:
+def owns_containerd_file(policy: Policy, facts: ContainerdFacts, path: str) -> bool:  # noqa: ARG001
     below = tuple(
         posixpath.dirname(config).rstrip("/") + "/" for config, _place in list_main_files(policy)
     )

@@ -189,7 +189,7 @@ def list_detection_settings(look: ManagerLook, handler: Handler) -> list[CriSett
         look, handler, get_rendered_program(entry)
     )
     if not program:
-        path = detected.search_path(look.policy, look.facts.detection, look.instance)
+        path = detected.search_path(look.facts.detection, look.instance)
         program = detected.find_detected_programs(
             look.policy, look.facts.detection, look.instance, path
         ).get(handler.name, "")

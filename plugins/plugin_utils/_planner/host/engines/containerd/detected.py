@@ -209,7 +209,7 @@ def list_environment_files(instance: Instance) -> list[str]:
     )
 
 
-def search_path(policy: Policy, facts: DetectionFacts, instance: Instance) -> SearchPath:
+def search_path(facts: DetectionFacts, instance: Instance) -> SearchPath:
     """Return the search path: of the last environment file that sets it, else of the running
     service, else systemd's.
     """

@@ -195,7 +195,7 @@ def _assemble_plan(
         edited=known.get_manager_place(instance.manager).main_edited,
     )
     now = config.build_effective_cri_table(files, version)
-    differences = tuple(_list_differences(changes, files, aim.names, now, aim.wanted, version))
+    differences = tuple(_list_differences(changes, aim.names, now, aim.wanted))
     assembled = assemble(
         policy,
         facts.serving,
@@ -351,11 +351,9 @@ def _build_shadowed_error(
 
 def _list_differences(
     changes: list[FileChange],
-    files: FileSet,
     names: Path,
     now: Mapping[str, Any],
     wanted: list[CriSetting],
-    version: Version,
 ) -> list[Difference]:
     differences = []
     for change in changes:
@@ -495,11 +493,7 @@ def assemble(
         health=health,
         advice=tuple(advice),
         diffs=(*texts, *([(going.file.path, going.file.doc.text, "")] if going else [])),
-        **(
-            verify.validate_staged_containerd(instance, files, changes, allowed, version)
-            if checked
-            else {}
-        ),
+        **(verify.validate_staged_containerd(instance, files, changes, allowed) if checked else {}),
     )
 
 

@@ -287,7 +287,6 @@ def validate_staged_containerd(
     files: FileSet,
     changes: list[FileChange],
     wanted: list[CriSetting],
-    version: Version,
 ) -> dict[str, Any]:
     """Return the plan fields that have the engine's own binary read the staged files, and allow
     only our keys to differ.

@@ -562,7 +562,7 @@ def get_main_file(policy: Policy, facts: docker_facts.DockerFacts) -> str:
     return docker_facts.get_docker_paths_or_usual(policy, facts).config
 
 
-def list_marked_files(policy: Policy, facts: docker_facts.DockerFacts) -> tuple[str, ...]:
+def list_marked_files(policy: Policy, facts: docker_facts.DockerFacts) -> tuple[str, ...]:  # noqa: ARG001
     return ()  # JSON has no comments
 
 

@@ -56,7 +56,7 @@ class PodmanEngineFacts:
     settings: directories.PodmanFacts
 
 
-def read_facts(policy: Policy, obs: Observation) -> PodmanEngineFacts:
+def read_facts(policy: Policy, obs: Observation) -> PodmanEngineFacts:  # noqa: ARG001
     return PodmanEngineFacts(consumers.read_consumer_facts(obs), directories.read_podman_facts(obs))
 
 
@@ -171,11 +171,14 @@ def counts_as_engine(policy: Policy, others: Iterable[Instance]) -> bool:
 
 
 def plan_instance(
-    policy: Policy, facts: PodmanEngineFacts, instance: Instance, decision: Decision
+    policy: Policy,  # noqa: ARG001
+    facts: PodmanEngineFacts,  # noqa: ARG001
+    instance: Instance,  # noqa: ARG001
+    decision: Decision,  # noqa: ARG001
 ) -> Plan:
     """Return an empty plan: Podman needs the CDI spec alone, which belongs to the host."""
     return Plan()
 
 
-def plan_absent(policy: Policy, facts: PodmanEngineFacts, instance: Instance) -> Plan:
+def plan_absent(policy: Policy, facts: PodmanEngineFacts, instance: Instance) -> Plan:  # noqa: ARG001
     return Plan()

@@ -121,8 +121,6 @@ def verdict(seen: Observation, cap: str = "1.0.0", path: str = THEIRS) -> stalen
             resource.record_of_options("toolkit", cap),
             driver_state.read_driver(policy, seen),
         ),
-        resource.record_of_options("toolkit", cap),
-        driver_state.read_driver(policy, seen),
     )
     return next(v for v in found if v.path == path)
 
@@ -322,8 +320,6 @@ def test_nodes_beneath_a_root_of_their_own() -> None:
     found = resource.judge_specs(
         policy,
         spec_facts.read_spec_facts(policy, seen, RECORD, driver_state.read_driver(policy, seen)),
-        RECORD,
-        driver_state.read_driver(policy, seen),
     )
     assert [(v.state, v.reasons) for v in found] == [("fresh", ())]
 

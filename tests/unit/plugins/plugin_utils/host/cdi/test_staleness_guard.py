@@ -162,8 +162,6 @@ def test_a_spec_that_was_set_aside_is_stale_and_made_again() -> None:
             resource.record_of_options("collection", "1.0.0"),
             driver_state.read_driver(POLICY, seen),
         ),
-        resource.record_of_options("collection", "1.0.0"),
-        driver_state.read_driver(POLICY, seen),
     )
     assert [(v.path, v.state) for v in verdicts] == [(OURS, "stale")]
     assert get_code(verdicts[0].sentence) == "cdi.set-aside"

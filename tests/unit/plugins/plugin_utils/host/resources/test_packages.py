@@ -307,10 +307,6 @@ def test_a_host_that_is_skipped_gets_nothing() -> None:
     )
 
 
-def test_packages_stay_when_the_rest_goes() -> None:
-    assert packages.plan_no_package_removal(Policy(state="absent")) == Plan()
-
-
 def test_a_host_whose_packages_are_left_alone_is_not_asked_for_offers() -> None:
     asked, _runtime = packages.list_questions(Policy(packages="ignore"))
     assert "candidates" not in asked
