@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import dataclasses as dc
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
     Driver,
@@ -34,7 +37,7 @@ DECISION = Decision(
         Reason(
             "injection",
             "native-cdi",
-            "its switch is off and is turned on",
+            Message("its switch is off and is turned on"),
             "cri-status: enableCDI=false",
         ),
     ),

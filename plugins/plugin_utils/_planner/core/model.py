@@ -24,7 +24,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
-    get_code,
 )
 
 Injection = Literal["native-cdi", "nvidia-runtime", "legacy", "oci-hook", "jit-cdi"]
@@ -92,7 +91,7 @@ class Policy:
     annotation_prefixes: tuple[
         str, ...
     ] = ()  # of single-resource modules; empty: the NVIDIA runtime's own
-    injection: str = "auto"
+    injection: Literal["auto"] | Injection = "auto"
     isolation: Literal["auto", "strict", "compatible"] = "auto"
     no_gpu: Literal["skip", "prepare", "fail"] = "skip"
     cdi_owner: Literal["auto", "collection", "toolkit"] = "auto"
@@ -293,13 +292,13 @@ class Reason:
 
     what: str
     value: str
-    why: str
+    why: Message
     evidence: str = ""
     code: str = dc.field(init=False, default="")
 
     def __post_init__(self) -> None:
         """Take the code from the message of `why`."""
-        object.__setattr__(self, "code", get_code(self.why))
+        object.__setattr__(self, "code", self.why.code)
 
 
 @dc.dataclass(frozen=True)

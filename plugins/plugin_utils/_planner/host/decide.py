@@ -276,7 +276,7 @@ def list_runtime_prefixes(policy: Policy) -> tuple[str, ...]:
     )
 
 
-def explain_no_runtime_class(handler: str, engine: traits.Traits) -> str:
+def explain_no_runtime_class(handler: str, engine: traits.Traits) -> Message:
     if not engine.kubernetes:
         return decision_messages.HANDLER_ASKED.fill(way=engine.asks_handler, handler=handler)
     return (decision_messages.CLASS_ASKED if handler else decision_messages.HOOK_ALWAYS).fill()
@@ -295,7 +295,8 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, Mes
     Two questions decide: whether the engine supports CDI, and whether CDI is wanted.
     """
     if policy.injection != "auto":
-        return get_forced_injection(policy, instance), decision_messages.INJECTION_FORCED.fill()
+        require_injection(policy, instance, policy.injection)
+        return policy.injection, decision_messages.INJECTION_FORCED.fill()
     engine = traits.get_traits(instance.engine)
     name = name_engine_with_version(instance)
     if policy.cdi == "disabled":
@@ -315,8 +316,8 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, Mes
     return "nvidia-runtime", decision_messages.RUNTIME_RESOLVES.fill(engine=name)
 
 
-def get_forced_injection(policy: Policy, instance: Instance) -> Injection:
-    injection = policy.injection
+def require_injection(policy: Policy, instance: Instance, injection: Injection) -> None:
+    """Raise PlanError if an injection that a person asks for cannot work."""
     name = name_engine_with_version(instance)
     if injection == "native-cdi" and not instance.cdi.able:
         evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
@@ -331,16 +332,11 @@ def get_forced_injection(policy: Policy, instance: Instance) -> Injection:
             engine=name, engines=traits.name_engines_with_hooks()
         )
         raise PlanError(unsupported, where=instance.config_path)
-    for known in INJECTIONS:
-        if injection == known:
-            return known  # type: ignore[return-value]
-    names = ", ".join(INJECTIONS)
-    raise PlanError(decision_messages.INJECTION_UNKNOWN.fill(injection=injection, injections=names))
 
 
 def choose_default(
     policy: Policy, instance: Instance, injection: Injection, handler: str, kubelet: Kubelet
-) -> tuple[bool, str]:
+) -> tuple[bool, Message]:
     if not handler:
         if policy.set_as_default == "enabled":
             raise PlanError(decision_messages.DEFAULT_CONTRADICTED.fill())
@@ -380,7 +376,7 @@ def asks_by_cdi(policy: Policy) -> bool:
 
 def choose_device_list_strategy(
     policy: Policy, instance: Instance, injection: Injection, kubelet: Kubelet
-) -> tuple[tuple[str, ...], str]:
+) -> tuple[tuple[str, ...], Message]:
     """Return the strategies that a Kubernetes device plugin needs in its settings, and why. Return
     () for an engine that no kubelet uses.
 
@@ -404,7 +400,7 @@ def choose_device_list_strategy(
     return strategy_by_cdi(instance, kubelet)
 
 
-def strategy_by_cdi(instance: Instance, kubelet: Kubelet) -> tuple[tuple[str, ...], str]:
+def strategy_by_cdi(instance: Instance, kubelet: Kubelet) -> tuple[tuple[str, ...], Message]:
     """Return the strategies for an engine that resolves CDI devices itself, and why."""
     if not instance.cdi.cri_field:
         row = decision_messages.ANNOTATIONS_ONLY

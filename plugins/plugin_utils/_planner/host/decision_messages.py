@@ -41,11 +41,6 @@ HOOKS_UNSUPPORTED = Sentence(
     why="only {engines} read OCI hook files",
     next="Use gpufleet_injection: legacy for this engine",
 )
-INJECTION_UNKNOWN = Sentence(
-    "decision.injection-unknown",
-    "gpufleet_injection is {injection!r}, which is unknown",
-    next="Use one of auto, {injections}",
-)
 DEFAULT_CONTRADICTED = Sentence(
     "decision.default-contradicted",
     "gpufleet_set_as_default: enabled contradicts gpufleet_injection: oci-hook",

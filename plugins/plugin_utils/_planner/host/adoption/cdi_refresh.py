@@ -25,6 +25,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.fact
     Fact,
     Lookup,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
     Difference,
@@ -218,8 +221,8 @@ def choose_cdi_owner(
 
 def explain_refresh_objection(
     policy: Policy, found: Refresh, cap: str, read_by_all: tuple[str, ...] | None = None
-) -> str:
-    """Return the reason why nvidia-cdi-refresh cannot be the owner. '' if it can."""
+) -> Message | None:
+    """Return the reason why nvidia-cdi-refresh cannot be the owner. None if it can."""
     directory = posixpath.dirname(found.output)
     if policy.root != "/" and not (found.generator and policy.cdi_owner == "toolkit"):
         return messages.NO_OTHER_WRITER.fill()
@@ -236,7 +239,7 @@ def explain_refresh_objection(
     if parse_refresh_release(found.version) > parse_refresh_release(cap):
         row = messages.REFRESH_TOO_NEW
         return row.fill(title=found.title, version=found.version, accepted=cap)
-    return ""
+    return None
 
 
 def parse_refresh_release(version: str) -> tuple[int, ...]:

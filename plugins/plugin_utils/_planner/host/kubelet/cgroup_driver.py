@@ -30,6 +30,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.form
     json_bounds,
     yaml_text,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     ObservedFile,
@@ -55,10 +58,10 @@ class InUse(NamedTuple):
     """The driver in use, '' if nothing shows it, with a sentence that tells how it is known."""
 
     driver: Driver
-    why: str
+    why: Message
 
 
-UNKNOWN = InUse("", "")
+UNKNOWN = InUse("", Message(""))
 
 
 def get_known_cgroup_driver(facts: kubelet_facts.KubeletFacts, instance: Instance) -> InUse:

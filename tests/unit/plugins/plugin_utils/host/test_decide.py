@@ -173,7 +173,6 @@ REFUSED = [
     (C23, {"injection": "oci-hook"}, "decision.hooks-unsupported"),
     (C23, {"injection": "native-cdi", "cdi": "disabled"}, "decision.cdi-contradicted"),
     (CRIO, {"injection": "oci-hook", "set_as_default": "enabled"}, "decision.default-contradicted"),
-    (C23, {"injection": "magic"}, "decision.injection-unknown"),
 ]
 
 

@@ -9,6 +9,9 @@ import dataclasses as dc
 import json
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
     HostDecision,
@@ -68,7 +71,9 @@ def test_the_second_run_changes_nothing_although_the_evidence_reads_otherwise() 
         DECISION,
         enable_cdi=False,
         reasons=(
-            Reason("injection", "native-cdi", "its switch is on", "cri-status: enableCDI=true"),
+            Reason(
+                "injection", "native-cdi", Message("its switch is on"), "cri-status: enableCDI=true"
+            ),
         ),
     )
     used = dc.replace(DRIVER, gpus=(dc.replace(DRIVER.gpus[0], uuid=""),))

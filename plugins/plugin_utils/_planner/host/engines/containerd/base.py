@@ -20,6 +20,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     containerd_places,
@@ -66,7 +69,7 @@ class Base:
     origin: str
     entry: Mapping[str, Any]
     options: Mapping[str, Any]
-    cgroup_why: str
+    cgroup_why: Message
     doubt: str = ""
     unsaid: bool = False
     by_kubelet: bool = False
