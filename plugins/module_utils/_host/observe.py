@@ -69,7 +69,7 @@ def run(request):
     with host_files.remember_links(), alarms.Alarm(deadline) as alarm:
         units = _answer_units_together(root, questions, alarm)
         # The holders of devices come late: this takes longer the more files any account has open,
-        # and must leave the others their time. What not every host is asked comes last, as it may hang.
+        # and must leave the others their time. Questions with a condition come last: they may hang.
         for question in sorted(questions, key=_rank):
             if not _is_asked_here(root, question):
                 continue

@@ -511,19 +511,19 @@ def _merge_restarts(every: Iterable[Restart]) -> tuple[Restart, ...]:
     A restart does what a start, a reload and a wait do, and takes their place. Of others the first
     one stays.
     """
-    found: dict[str, Restart] = {}
+    by_unit: dict[str, Restart] = {}
     for one in every:
-        first = found.get(one.unit, one)
+        first = by_unit.get(one.unit, one)
         chosen = one if one.action == "restart" and first.action != "restart" else first
-        found[one.unit] = dc.replace(chosen, timeout=max(first.timeout, one.timeout))
-    return tuple(found.values())
+        by_unit[one.unit] = dc.replace(chosen, timeout=max(first.timeout, one.timeout))
+    return tuple(by_unit.values())
 
 
 def _merge_states(every: Iterable[Mapping[str, State]]) -> dict[str, State]:
     """Return one value for each name. Raise PlanError if two differ."""
-    found: dict[str, State] = {}
+    merged: dict[str, State] = {}
     for states in every:
         for name, state in states.items():
-            if found.setdefault(name, state) != state:
+            if merged.setdefault(name, state) != state:
                 raise PlanError(messages.STATES_DIFFER.fill(name=name))
-    return found
+    return merged
