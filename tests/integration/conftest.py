@@ -45,7 +45,7 @@ def boot(lab: Lab) -> Iterator[Boot]:
         booted.extend(lab.up({"hosts": dict(wanted)}))
         for name, why in lab.skipped.items():
             stories.pass_over(name, why)
-        return Fleet(lab)
+        return Fleet(lab, forks=True)
 
     yield up
     if booted:

@@ -22,6 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
+from tests import preloaded
 from tests.lab import aptrepo, artefacts, hosts, images, inventory
 from tests.lab.lab import Lab
 
@@ -123,8 +124,10 @@ def settings() -> dict[str, str]:
 class Fleet:
     """A fleet of hosts that are up."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, *, forks: bool = False) -> None:
+        """forks: whether runs of ansible-playbook are forks (preloaded.py)."""
         self.lab = lab
+        self.forks = forks
 
     def play(
         self,
@@ -172,15 +175,8 @@ class Fleet:
                 *arguments,
             ]
             settled = self._environment(place, environment)
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                check=False,
-                cwd=ROOT,
-                env=settled,
-                stdin=subprocess.DEVNULL,
-            )
+            run = preloaded.run if self.forks and not around else preloaded.run_alone
+            done = run(command, ROOT, settled)
             entries = tuple(
                 json.loads(line) for line in (place / "results").read_text().splitlines()
             )

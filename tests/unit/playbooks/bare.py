@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests import preloaded
 
 
 def tree(place: Path) -> Path:
@@ -47,16 +48,8 @@ def run(place: Path, program: str, *arguments: Any, **environment: str) -> tuple
         "ANSIBLE_LOCAL_TEMP": str(place / "tmp"),
     }
     settled = {**os.environ, **own, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORKS": "4", **environment}
-    command = [Path(sys.executable).with_name(program), *arguments]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        cwd=place,
-        env=settled,
-    )
+    command = [str(Path(sys.executable).with_name(program)), *map(str, arguments)]
+    done = preloaded.run(command, place, settled)
     assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
     return done.returncode, done.stdout + done.stderr
 

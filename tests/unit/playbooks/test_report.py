@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses as dc
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests import preloaded
 from tests.night import ONE_ROW, leave_rest, leave_unless
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -116,14 +116,7 @@ class Place:
             str(path),
             *arguments,
         ]
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **settings, **environment},
-        )
+        done = preloaded.run(command, Path.cwd(), {**os.environ, **settings, **environment})
         return Run(done.returncode, done.stdout, done.stderr)
 
     def host(self, name: str) -> Mapping[str, Any]:
