@@ -25,6 +25,7 @@ from tests.integration.containerd_trees import (
     prepared,
     rest_of,
 )
+from tests.night import leave_rest
 
 
 @pytest.mark.parametrize(("release", "shape"), CASES)
@@ -55,7 +56,12 @@ def test_the_engine_sees_our_keys_and_no_other_difference(
     )
 
 
-@pytest.mark.parametrize("default", [True, False])
+NOT_THE_DEFAULT = pytest.mark.nightly(
+    "by day daemons serve with the handler as default, and `config dump` reads the files of both"
+)
+
+
+@pytest.mark.parametrize("default", leave_rest(NOT_THE_DEFAULT, [True, False]))
 @pytest.mark.parametrize(("release", "shape"), CASES)
 def test_the_daemon_serves_cri_with_the_planned_files(
     tmp_path: Path, release: str, shape: str, default: bool
