@@ -22,7 +22,7 @@ help: ## Say what each target does
 demo: venv ## Show the main job on a small fleet of real hosts: plan, site, a cut link, verifications (FLEET=all: every kind of host; CLUSTER=1: a Kubernetes, too; YES=1: ask nothing)
 	@$(RUN) YES="$(YES)" python tests/tools/demo.py --fleet $(or $(FLEET),debian)$(if $(CLUSTER), --cluster)
 
-test: venv ## Half an hour on two cores, after the build: the newest ansible-core and what tells most of the oldest, molecule, and the lab's real engines
+test: venv ## 20 to 25 minutes on two cores, after the build: the newest ansible-core and what tells most of the oldest, molecule, and the lab's real engines
 	@$(RUN) python tests/tools/everything.py
 
 nightly: venv ## Hours: all of `make test` with everything that is drawn, older releases of ansible-core and Python, mutants (GPUFLEET_DRAW=new draws others)
@@ -34,7 +34,7 @@ mutants: venv ## Change the planner in 200 places, one at a time, and name each 
 build: venv ## Build what `make test` needs, which it does first, apart from its time (some 12 minutes where nothing is built yet, most of them for Kubernetes)
 	@$(RUN) python tests/tools/build.py
 
-check: venv ## The fast tier, some 6 minutes on two cores: lint, types, sanity and unit tests on the newest ansible-core; no root, no lab
+check: venv ## The fast tier, 4 to 6 minutes on two cores: lint, types, sanity and unit tests on the newest ansible-core; no root, no lab
 	@$(RUN) python tests/tools/everything.py --fast
 
 newest: ## The fast tier on the newest releases of everything, past the lock files and the upper bounds in pyproject.toml
