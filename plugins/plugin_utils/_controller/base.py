@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses as dc
 import functools
 from collections.abc import Callable, Mapping
@@ -37,7 +36,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     transaction as planner_transaction,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
@@ -252,11 +250,7 @@ def finish_interrupted(task: Task, seen: Observation) -> tuple[Observation, tupl
 
 def send_transaction(task: Task, seen: Observation, outcome: Outcome, plan: Plan) -> dict[str, Any]:
     """Send one transaction, when it is the host's turn."""
-    pending = (
-        []
-        if plan in outcome.plan.first
-        else list_left_out_restarts(task.wanted, seen, task.planner, plan)
-    )
+    pending = [] if plan in outcome.plan.first else list(plan.list_left_units(task.wanted))
     request = build_transaction_request(
         plan, task.wanted, seen, check=task.check, reason=task.reason, pending=pending
     )
@@ -326,34 +320,6 @@ def end_earlier_transactions(answer: Mapping[str, Any]) -> tuple[str, ...]:
         error.kept = {"evidence": results.collect_evidence(answer)}
         raise error
     return report_journal.list_recovered_transactions(answer)
-
-
-def list_left_out_restarts(
-    wanted: Policy, seen: Observation, planner: Planner, plan: Plan
-) -> list[str]:
-    """Return the units whose restart is left to someone, by the plan or by `restart: never`.
-
-    The host remembers them.
-    """
-    if wanted.restart != "never" or wanted.root != "/":
-        return list(plan.pending)
-    # "auto" may refuse a restart because it ends work, and the restart is due all the same
-    for restart in (
-        "auto",
-        "force",
-    ):
-        with contextlib.suppress(NeedMore, PlanError):
-            return list(
-                dict.fromkeys(
-                    [
-                        *plan.pending,
-                        *planner(
-                            dc.replace(wanted, restart=restart), seen
-                        ).plan.list_interrupted_units("auto"),
-                    ]
-                )
-            )
-    return list(plan.pending)
 
 
 def acknowledge_rollbacks(

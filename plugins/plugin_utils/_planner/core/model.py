@@ -461,6 +461,16 @@ class Plan:
             if restart != "never" or r.action in ("start", "reload", "wait")
         )
 
+    def list_left_units(self, policy: Policy) -> tuple[str, ...]:
+        """List the units whose restart is left to a person: by their planner, or by `restart:
+        never` alone.
+
+        The host remembers them, however the restart would end.
+        """
+        acted = self.list_acted_restarts(policy.restart)
+        held = [r.unit for r in self.restarts if policy.root == "/" and r not in acted]
+        return tuple(dict.fromkeys([*self.pending, *held]))
+
     def list_interrupted_units(self, restart: str) -> list[str]:
         """List the units that stop serving for a moment."""
         return [

@@ -563,37 +563,31 @@ def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(
     )
 
 
-def test_units_whose_restart_is_left_to_the_user_are_remembered_on_the_host() -> None:
+def test_units_whose_restart_is_left_to_the_user_are_remembered_on_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the plan that is sent: a plan with the restart may be refused, and is not made."""
+    sent: list[dict[str, Any]] = []
+
+    def exchange(
+        _action: Any, program: str, request: dict[str, Any], *_more: Any
+    ) -> dict[str, Any]:
+        if program == "transaction":
+            sent.append(request)
+            return {}
+        return answered.look(request)
+
     def planner(policy: Policy, _seen: Observation) -> base.Outcome:
-        return base.Outcome(PLAN if policy.restart == "auto" else dc.replace(PLAN, restarts=()))
+        if policy.restart != "never":
+            raise PlanError("a restart would kill every container")
+        return base.Outcome(dc.replace(PLAN, pending=("docker.service",)))
 
-    left = dc.replace(PLAN, restarts=(), pending=("docker.service",))
-    assert base.list_left_out_restarts(Policy(restart="never"), obs(), planner, Plan()) == [
-        "a.service"
-    ]
-    assert base.list_left_out_restarts(Policy(restart="never"), obs(), planner, left) == [
-        "docker.service",
-        "a.service",
-    ]
-    assert base.list_left_out_restarts(Policy(), obs(), planner, Plan()) == []
-    assert base.list_left_out_restarts(Policy(), obs(), planner, left) == ["docker.service"]
-    assert (
-        base.list_left_out_restarts(
-            Policy(restart="never", root="/srv/image"), obs(), planner, Plan()
-        )
-        == []
-    )
-
-
-def test_a_restart_is_remembered_that_would_be_refused_for_the_sake_of_work() -> None:
-    def planner(policy: Policy, _seen: Observation) -> base.Outcome:
-        if policy.restart == "auto":
-            raise PlanError("GPU 0 is in use by process 7")
-        return base.Outcome(PLAN)
-
-    assert base.list_left_out_restarts(Policy(restart="never"), obs(), planner, Plan()) == [
-        "a.service"
-    ]
+    monkeypatch.setattr(base.transport, "run_host_program", exchange)
+    action: Any = SimpleNamespace(_task=SimpleNamespace(check_mode=False, diff=False))
+    never = Policy(restart="never")
+    base.converge_host(action, {}, never, lambda _policy: [], planner, reason="test", way="auto")
+    assert [request["pending"] for request in sent] == [["docker.service", "a.service"]]
+    assert [unit for request in sent for unit in request["units"]] == []
 
 
 # --- more looks: as long as there is something new to ask

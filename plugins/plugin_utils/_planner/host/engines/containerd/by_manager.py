@@ -481,6 +481,7 @@ def assemble_manager_plan(
         else {},
         restarts=restarts,
         health=health,
+        pending=(instance.unit,) if stale and not restarts and instance.unit else (),
         advice=(*advice, *advise_on_template(look), *advise_on_operator_programs(look, wanted)),
         diffs=diffs,
     )

@@ -449,12 +449,14 @@ def assemble(
         and policy.root == "/"
         and (unlike or not verify.is_containerd_status_current(serving, instance, in_force))
     )
+    left: tuple[str, ...] = ()  # units whose restart is due, and left to a person
     if watched.is_restarted_by_manager(policy, instance, bool(changes or removed)):
         restarts, health = watched.await_manager_restart(
             instance, verify.build_containerd_health_check(instance, wanted, version)
         )
     elif stale and policy.restart == "never":
         unit = instance.unit or "containerd"
+        left = (instance.unit,) if instance.unit else ()
         advice.append(about_restarts.RESTART_NEVER.fill(path=instance.config_path, unit=unit))
     elif stale and not instance.unit:
         advice.append(about_restarts.OUTSIDE_SYSTEMD.fill(path=instance.config_path))
@@ -491,6 +493,7 @@ def assemble(
         else {},
         restarts=restarts,
         health=health,
+        pending=left,
         advice=tuple(advice),
         diffs=(*texts, *([(going.file.path, going.file.doc.text, "")] if going else [])),
         **(verify.validate_staged_containerd(instance, files, changes, allowed) if checked else {}),

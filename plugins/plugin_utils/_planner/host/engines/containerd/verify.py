@@ -257,11 +257,18 @@ def add_restart_after_removal(
             differences=differences,
             restarts=(),
             health=(),
+            pending=(),
             expect_units={},
             advice=(*plan.advice, *advice),
         )
     if policy.restart == "never" or not instance.unit:
-        return dc.replace(plan, restarts=(), health=(), advice=(*plan.advice, *advice))
+        return dc.replace(
+            plan,
+            restarts=(),
+            health=(),
+            pending=(instance.unit,) if instance.unit else (),
+            advice=(*plan.advice, *advice),
+        )
     why = about_restarts.LOSES_HANDLERS.fill()
     return dc.replace(
         plan,

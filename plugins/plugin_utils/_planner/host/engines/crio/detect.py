@@ -391,6 +391,7 @@ def _plan_drop_in(
         if acts
         else (),
         restarts=list_crio_restarts(policy, instance, served),
+        pending=list_left_crio_units(policy, instance, served),
         health=()
         if served or policy.restart == "never"
         else crio_plan.build_crio_health_check(
@@ -452,6 +453,7 @@ def plan_absent(policy: Policy, facts: crio_facts.CrioFacts, instance: Instance)
         expect_files=list_expected_checksums(facts),
         expect_units=get_expected_unit(instance),
         restarts=list_crio_restarts(policy, instance, served),
+        pending=list_left_crio_units(policy, instance, served),
         health=()
         if served or policy.restart == "never"
         else crio_plan.build_crio_health_check(
@@ -537,6 +539,12 @@ def list_crio_restarts(policy: Policy, instance: Instance, served: bool) -> tupl
     if served or policy.restart == "never" or policy.root != "/":
         return ()
     return (Restart(instance.unit, "restart", messages.READS_AT_START.fill()),)
+
+
+def list_left_crio_units(policy: Policy, instance: Instance, served: bool) -> tuple[str, ...]:
+    """Return the unit whose restart is needed and left to a person."""
+    left = not served and policy.restart == "never" and policy.root == "/"
+    return (instance.unit,) if left and instance.unit else ()
 
 
 def list_expected_checksums(facts: crio_facts.CrioFacts) -> dict[str, str | None]:

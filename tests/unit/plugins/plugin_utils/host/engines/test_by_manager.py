@@ -95,11 +95,13 @@ def test_where_the_manager_finds_the_runtime_by_itself_its_unit_restarts_and_no_
 def test_nothing_is_to_be_done_where_it_is_in_force() -> None:
     planned = Node(config=rendered(3, handler(3, "nvidia")), served={"nvidia": NVIDIA}).plan()
     assert (planned.empty, planned.restarts, planned.advice) == (True, (), ())
+    assert planned.pending == ()
 
 
 def test_the_restart_may_be_left_to_a_person() -> None:
     planned = Node().plan(restart="never")
     assert (planned.restarts, planned.health) == ((), ())
+    assert planned.pending == ("k3s-agent.service",)
     assert [get_code(a) for a in planned.advice] == [
         "containerd.rendered-at-next-start-restart-never"
     ]
@@ -146,7 +148,8 @@ def test_a_restart_that_pods_would_not_live_through_is_refused(case: str) -> Non
     with pytest.raises(PlanError) as caught:
         Node(properties=properties).plan()
     assert (caught.value.where, caught.value.code) == ("k3s-agent.service", f"containerd.{code}")
-    assert Node(properties=properties).plan(restart="never").restarts == ()
+    left = Node(properties=properties).plan(restart="never")
+    assert (left.restarts, left.pending) == ((), ("k3s-agent.service",))
 
 
 def test_a_runtime_that_an_operator_left_is_named() -> None:

@@ -574,10 +574,36 @@ def test_right_files_that_the_daemon_has_not_loaded_are_a_difference(cri: Any) -
     assert [r.unit for r in found.restarts] == ["containerd.service"]
 
 
-def test_restart_never() -> None:
-    found = plan("1.7.24", {ROOT: OLD}, Policy(restart="never"), running=True, cri=loaded(runc={}))
+UNITS_LEFT: list[dict[str, str]] = [
+    {},
+    {"KillMode": "process"},
+    {"KillMode": "mixed"},  # a restart is refused, with `never` as the next step
+    {"LoadState": "masked"},  # as well
+]
+
+
+@pytest.mark.parametrize("unit", UNITS_LEFT)
+def test_restart_never_leaves_the_restart_however_it_would_end(unit: dict[str, str]) -> None:
+    found = plan(
+        "1.7.24",
+        {ROOT: OLD},
+        Policy(restart="never"),
+        running=True,
+        cri=loaded(runc={}),
+        units={"containerd.service": unit},
+    )
+    assert found.changes
     assert (found.restarts, found.health) == ((), ())
+    assert found.pending == ("containerd.service",)
     assert get_code(found.advice[-1]) == "containerd.restart-left-to-you"
+
+
+def test_no_restart_is_left_where_none_is_due() -> None:
+    """Neither of a daemon that works with it already, nor of one that is stopped, nor of a tree."""
+    never, served = Policy(restart="never"), loaded(runc={"SystemdCgroup": True}, nvidia=OPTIONS)
+    assert plan("1.7.24", ready(), never, running=True, cri=served) == Plan()
+    assert plan("1.7.24", {ROOT: OLD}, never).pending == ()
+    assert plan("1.7.24", {ROOT: OLD}, running=True, cri=loaded(runc={})).pending == ()
 
 
 def test_a_stopped_daemon_stays_stopped() -> None:
@@ -619,6 +645,27 @@ def test_absent_gives_back_the_bytes_that_the_journal_kept() -> None:
     )
     assert found.changes == ({"path": ROOT, "op": "restore"},)
     assert [r.unit for r in found.restarts] == ["containerd.service"]
+
+
+@pytest.mark.parametrize("handlers", [{"nvidia": NVIDIA}, {}])
+@pytest.mark.parametrize("mode", ["process", "mixed"])
+def test_absent_leaves_the_restart_of_a_daemon_that_has_our_handlers(
+    mode: str, handlers: dict[str, str]
+) -> None:
+    files = ready()
+    found = plan(
+        "1.7.24",
+        files,
+        Policy(restart="never", state="absent"),
+        absent=True,
+        originals={ROOT: {"existed": True, "sha256_after": builders.sha(files[ROOT])}},
+        running=True,
+        handlers=handlers,
+        cri=loaded(nvidia=OPTIONS),
+        units={"containerd.service": {"KillMode": mode}},
+    )
+    assert (len(found.changes), found.restarts) == (1, ())
+    assert found.pending == (("containerd.service",) if handlers else ())
 
 
 def test_absent_takes_out_just_our_keys_where_others_have_written_since() -> None:

@@ -306,7 +306,7 @@ def test_a_daemon_that_has_not_loaded_the_right_file_is_restarted() -> None:
 
 def test_restart_never_leaves_advice() -> None:
     plan = planned(Policy(restart="never"), host())
-    assert plan.restarts == ()
+    assert (plan.restarts, plan.pending) == ((), ("crio.service",))
     assert plan.changes
     assert "crio.restart-left" in get_codes(plan.advice)
 
@@ -316,6 +316,8 @@ def test_another_text_of_the_same_meaning_is_written_without_a_restart() -> None
     plan = planned(Policy(), host({OURS: "# an older heading\n" + text}, said))
     assert len(plan.changes) == 1
     assert plan.restarts == ()
+    never = planned(Policy(restart="never"), host({OURS: "# an older heading\n" + text}, said))
+    assert never.pending == (), "none is due"
 
 
 def test_the_oci_hook_needs_no_drop_in() -> None:

@@ -101,6 +101,8 @@ LATER = [
      {"gpufleet_decision_info engine=crio engine_version=1.34.2 injection=native-cdi driver=550.163.01": 1}),
     ({"others": Plan(restarts=(Restart("crio.service", "restart", ""),)), "policy": dc.replace(POLICY, restart="never")},
      {"gpufleet_restart_pending unit=crio.service": 1, "gpufleet_last_change_timestamp_seconds": 99}),
+    ({"others": Plan(pending=("crio.service",)), "policy": dc.replace(POLICY, restart="never")},
+     {"gpufleet_restart_pending unit=crio.service": 1}),
 ]  # fmt: skip
 
 
