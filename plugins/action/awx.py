@@ -48,7 +48,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
     BYPASS_HOST_LOOP = True
 
-    @base.shown
+    @base.guard_action
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         args = arguments.read_task_options(self, SPEC)

@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
     BYPASS_HOST_LOOP = True
 
-    @base.shown
+    @base.guard_action
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         args, variables = arguments.read_task_options(self, SPEC), task_vars or {}

@@ -115,7 +115,7 @@ class ActionModule(ActionBase):
     # Once, regardless of the task's settings: it looks at the variables of all hosts of the play.
     BYPASS_HOST_LOOP = True
 
-    @base.shown
+    @base.guard_action
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         args = arguments.read_task_options(self, SPEC)

@@ -71,7 +71,7 @@ PROBATION = 15
 
 
 Outcome = stages.PlannedOutcome
-shown = omitted_options.guard_action  # around the run() of every action
+guard_action = omitted_options.guard_action  # around the run() of every action
 
 
 @dc.dataclass(frozen=True)

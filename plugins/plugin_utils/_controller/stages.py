@@ -114,7 +114,7 @@ def apply_stages(
         if outcome.plan.first and not task.check:
             done = Done((*done.plans, *more.plans), (*done.answers, *more.answers))
             if not results.describe_answer_trouble(answer):
-                seen, outcome = task.plan(task.look(list_lasting_answers(seen)))
+                seen, outcome = task.plan(task.look(keep_lasting_answers(seen)))
                 require_settled_plan(outcome.plan)
                 answer = refuse_unpredicted_plan(task, seen, outcome, planned) or (
                     send(seen, outcome, outcome.plan) if outcome.plan.acts else {}
@@ -147,7 +147,7 @@ def refuse_unpredicted_plan(
     )
 
 
-def list_lasting_answers(seen: Observation) -> Observation:
+def keep_lasting_answers(seen: Observation) -> Observation:
     """Return the answers that no package changes and that cost a look of their own.
 
     These are what the driver's library reported, and what the controller fetched.

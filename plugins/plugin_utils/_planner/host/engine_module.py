@@ -96,7 +96,7 @@ def find_single_instance(policy: Policy, facts: EngineModuleFacts) -> tuple[Inst
     instances = seen_host.ENGINES[facts.engine].find_instances(
         dc.replace(policy, engines=(facts.engine,)), facts.own
     )
-    instances = gpu_operator.leave_alone(policy, facts.foreign.operator, instances)
+    instances = gpu_operator.refuse_operator_instances(policy, facts.foreign.operator, instances)
     found = [i for i in instances if not i.refusal]
     if not found and instances:
         raise build_refused_instance_error(instances[0])

@@ -138,13 +138,29 @@ def plan_resources(
     """Return the sum of the resources' plans as one transaction."""
     if policy.state == "absent":
         return plan_host_removal(policy, facts)
-    seen, record = facts.seen, facts.seen.record
+    host, record = facts.seen, facts.seen.record
     if record.skipped:
         return Plan(advice=(record.skipped,))
-    refusals.require_engine(policy, seen.instances)
-    if not record.decisions and refusals.open_ones(policy, seen.instances):
+    refusals.require_engine(policy, host.instances)
+    if not record.decisions and refusals.open_ones(policy, host.instances):
         return Plan(advice=tuple(sentence for _key, sentence in record.refused))
-    by_key = {i.key: i for i in seen.instances}
+    decides = functools.partial(get_decision_cause, policy, facts)
+    parts = order_resource_plans(list_room_plans(policy, facts, residents or {}, decides))
+    return sum_plans([*parts, *plan_host_records(policy, facts, parts, decides)], decides)
+
+
+def list_room_plans(
+    policy: Policy,
+    facts: seen_host.HostFacts,
+    residents: Mapping[str, str],
+    decides: lowering.Decided,
+) -> list[Callable[[], Plan]]:
+    """List what makes the plan of each resource, in the order in which their errors count.
+
+    residents: sources of the programs that stay on the host.
+    """
+    host, record = facts.seen, facts.seen.record
+    by_key = {i.key: i for i in host.instances}
     packaged = facts.installation
     pinned, installing = installation.plan_installation(policy, packaged, record)
     placed = placement.place_specs_in_policy(policy, record)
@@ -152,8 +168,8 @@ def plan_resources(
         lambda: device_nodes.plan_device_nodes(
             policy,
             facts.nodes,
-            seen.driver,
-            (residents or {}).get("device_nodes", ""),
+            host.driver,
+            residents.get("device_nodes", ""),
         )
     )
     others = functools.cache(
@@ -168,78 +184,83 @@ def plan_resources(
         record,
         installing=bool(installing.commands),
     )
-    decides = functools.partial(get_decision_cause, policy, facts)
-    parts = order_resource_plans(
-        [
-            lambda: plan_left_by_others(
-                placed, facts.foreign, seen.engines, seen.instances, record.decisions
-            ),
-            lambda: installation.plan_first_stages(pinned, packaged, record, installing, others()),
-            nodes,
-            lambda: mark_package_file(config()) if installing.commands else config(),
-            *(
-                functools.partial(
-                    seen_host.ENGINES[d.engine].plan_instance,
-                    policy,
-                    seen.engines[d.engine],
-                    by_key[d.instance],
-                    d,
-                )
-                for d in record.decisions
-            ),
-            lambda: programs.require_default(
-                policy, facts.foreign.programs, seen.instances, record.decisions
-            ),
-            lambda: oci_hook.plan_hook_file(policy, facts.hooks, record, decides),
-            lambda: plan_host_specs(policy, facts, nodes(), (residents or {}).get("cdi_guard", "")),
-            lambda: Plan() if installing.commands else others(),
-            lambda: device_plugin.advise_on_device_plugin(policy, record),
-            lambda: Plan(
-                advice=dra.advise_on_dra(judge_claims(policy, facts.dra, seen, after=True))
-            ),
-            lambda: Plan(
-                advice=(
-                    *consumers.advise_on_enroot(facts.consumers),
-                    *podman_detect.advise_on_podman(placed, facts.consumers, facts.podman),
-                )
-            ),
-            lambda: Plan(
-                advice=swarm.advise_on_swarm(policy, facts.swarm.value, record, seen.driver)
-            ),
-            lambda: sharing_resource.plan_sharing(
+    return [
+        lambda: plan_left_by_others(
+            placed, facts.foreign, host.engines, host.instances, record.decisions
+        ),
+        lambda: installation.plan_first_stages(pinned, packaged, record, installing, others()),
+        nodes,
+        lambda: mark_package_file(config()) if installing.commands else config(),
+        *(
+            functools.partial(
+                seen_host.ENGINES[d.engine].plan_instance,
                 policy,
-                facts.sharing,
-                seen.driver,
-                seen.kubelet,
-                *((residents or {}).get(name, "") for name in sharing_resource.PROGRAM_NAMES),
-            ),
-        ]
-    )
+                host.engines[d.engine],
+                by_key[d.instance],
+                d,
+            )
+            for d in record.decisions
+        ),
+        lambda: programs.require_default(
+            policy, facts.foreign.programs, host.instances, record.decisions
+        ),
+        lambda: oci_hook.plan_hook_file(policy, facts.hooks, record, decides),
+        lambda: plan_host_specs(policy, facts, nodes(), residents.get("cdi_guard", "")),
+        lambda: Plan() if installing.commands else others(),
+        lambda: device_plugin.advise_on_device_plugin(policy, record),
+        lambda: Plan(advice=dra.advise_on_dra(judge_claims(policy, facts.dra, host, after=True))),
+        lambda: Plan(
+            advice=(
+                *consumers.advise_on_enroot(facts.consumers),
+                *podman_detect.advise_on_podman(placed, facts.consumers, facts.podman),
+            )
+        ),
+        lambda: Plan(advice=swarm.advise_on_swarm(policy, facts.swarm.value, record, host.driver)),
+        lambda: sharing_resource.plan_sharing(
+            policy,
+            facts.sharing,
+            host.driver,
+            host.kubelet,
+            *(residents.get(name, "") for name in sharing_resource.PROGRAM_NAMES),
+        ),
+    ]
+
+
+def plan_host_records(
+    policy: Policy,
+    facts: seen_host.HostFacts,
+    parts: list[Plan],
+    decides: lowering.Decided,
+) -> list[Plan]:
+    """Plan the files that tell of the host and of this run's parts, with the advice about the host
+    itself.
+    """
+    host, record = facts.seen, facts.seen.record
     recorded = decision_file.plan_decision_files(
         facts.decision,
         record,
-        seen.driver,
+        host.driver,
         list_host_takeovers(facts, parts),
         decides,
     )
-    stale = [verdict.path for verdict in seen.freshness if verdict.state == "stale"]
+    stale = [verdict.path for verdict in host.freshness if verdict.state == "stale"]
     measured = metrics.plan_metrics(
         policy,
         facts.metrics,
         record,
-        seen.driver,
+        host.driver,
         stale,
         merge_plans([*parts, recorded]),
     )
     alone = (
         *(sentence for _key, sentence in record.refused),
         *newer_releases.advise_on_newer_releases(
-            seen.instances, packages.get_installed_toolkit(facts.installation.toolkit), seen.driver
+            host.instances, packages.get_installed_toolkit(facts.installation.toolkit), host.driver
         ),
         *processes.advise_on_other_processes(facts.other_processes.value),
-        *seen.driver.notes,
+        *host.driver.notes,
     )
-    return sum_plans([*parts, recorded, measured, Plan(advice=alone)], decides)
+    return [recorded, measured, Plan(advice=alone)]
 
 
 def sum_plans(parts: list[Plan], decides: lowering.Decided) -> Plan:

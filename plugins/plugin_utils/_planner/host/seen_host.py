@@ -226,7 +226,7 @@ def decide_seen_host(policy: Policy, obs: Observation, engines: Mapping[str, Any
         dc.replace(i, used_by_kubelet=is_kubelets_engine(i, kubelet)) for i in instances
     )
     instances = tuple(refuse_without_kubelet(policy, i, kubelet, instances) for i in instances)
-    instances = gpu_operator.leave_alone(
+    instances = gpu_operator.refuse_operator_instances(
         policy, gpu_operator.read_operator_facts(policy, obs), instances
     )
     driver = driver_state.read_driver(policy, obs)

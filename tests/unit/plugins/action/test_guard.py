@@ -51,7 +51,7 @@ def raising(error: BaseException) -> Callable[[], dict[str, Any]]:
     def run() -> dict[str, Any]:
         raise error
 
-    return base.shown(run)
+    return base.guard_action(run)
 
 
 TOLD: list[tuple[Exception, dict[str, Any]]] = [
@@ -129,7 +129,7 @@ def test_an_unexpected_error_names_our_own_line_and_tells_no_value(
         except ValueError:
             return dict(json.loads(TEMPLATE))
 
-    msg = base.shown(run)()["msg"]
+    msg = base.guard_action(run)()["msg"]
     assert msg == f"JSONDecodeError in {HERE} line {run.__code__.co_firstlineno + 4}{BUG}"
     assert TEMPLATE not in told[0]
     assert "json/decoder.py line " in told[0]
@@ -168,7 +168,7 @@ def test_a_result_that_cannot_be_shown_is_a_failure(monkeypatch: pytest.MonkeyPa
         def items(self) -> Any:
             raise ValueError(TEMPLATE)
 
-    found = base.shown(lambda: {"msg": "fine", "more": Odd(a=1)})()
+    found = base.guard_action(lambda: {"msg": "fine", "more": Odd(a=1)})()
     assert (
         found["failed"],
         TEMPLATE in found["msg"],
@@ -205,7 +205,7 @@ class Word(str):
     ids=repr,
 )
 def test_a_result_has_the_types_of_json_alone(value: Any, shown: Any) -> None:
-    found = base.shown(
+    found = base.guard_action(
         lambda: {
             "value": value,
             "evidence": value,
@@ -246,7 +246,7 @@ values = st.recursive(
 
 @given(st.dictionaries(texts, values))
 def test_every_result_is_json(result: dict[str, Any]) -> None:
-    found = base.shown(lambda: result)()
+    found = base.guard_action(lambda: result)()
     assert plain(found)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
@@ -255,7 +255,7 @@ def test_a_value_ends_before_the_recursion_of_ansible_does() -> None:
     deep: Any = "x"
     for _level in range(5000):
         deep = [deep]
-    found = base.shown(lambda: {"deep": deep})()["deep"]
+    found = base.guard_action(lambda: {"deep": deep})()["deep"]
     levels = 0
     while isinstance(found, list):
         [found] = found
@@ -264,7 +264,7 @@ def test_a_value_ends_before_the_recursion_of_ansible_does() -> None:
 
 
 ACTIONS = sorted(path.stem for path in (Path(base.__file__).parents[2] / "action").glob("[!_]*.py"))
-GUARDED = base.shown(dict).__code__
+GUARDED = base.guard_action(dict).__code__
 
 
 @pytest.mark.parametrize("name", ACTIONS)

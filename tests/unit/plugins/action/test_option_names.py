@@ -120,10 +120,13 @@ def test_the_result_of_a_failed_task_has_the_names() -> None:
     def run(_action: Any) -> dict[str, Any]:
         raise PlanError(MESSAGE, where=OptionName("handlers.nvidia"))
 
-    found = base.shown(run)(make_action("host", role=OURS))
+    found = base.guard_action(run)(make_action("host", role=OURS))
     assert found["msg"].startswith("gpufleet_handlers.nvidia: gpufleet_config_path is ")
     assert found["error"]["where"] == "gpufleet_handlers.nvidia"
-    assert base.shown(run)(OWN_TASK)["error"]["next"] == "Remove config_path from /etc/config_path"
+    assert (
+        base.guard_action(run)(OWN_TASK)["error"]["next"]
+        == "Remove config_path from /etc/config_path"
+    )
 
 
 # ---------------------------------------------------------------- variables of options

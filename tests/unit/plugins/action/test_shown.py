@@ -18,7 +18,7 @@ SHOWN = r"/etc/x: fine\n\nPLAY RECAP ****\nc17 : ok=3\n\x1b[8m\u202e"
 
 
 def test_a_result_leaves_an_action_escaped() -> None:
-    run = base.shown(
+    run = base.guard_action(
         lambda: {
             "msg": FORGED,
             "warnings": [FORGED],
@@ -39,7 +39,7 @@ def test_no_statistic_is_a_template_for_the_next_run() -> None:
     command line.
     """
     data = {"approved": {"L4, debian{{ lookup('pipe', 'id') }}": ["{% raw %}"]}, "hosts": 3}
-    found = base.shown(
+    found = base.guard_action(
         lambda: {"ansible_stats": {"data": data, "per_host": False}, "changed": False}
     )()["ansible_stats"]
     assert found == {

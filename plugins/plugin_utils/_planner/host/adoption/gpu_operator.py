@@ -328,7 +328,7 @@ def _explain_pod_doubt(facts: OperatorFacts, instances: tuple[Instance, ...]) ->
 # ---------------------------------------------------------------- what follows from it
 
 
-def leave_alone(
+def refuse_operator_instances(
     policy: Policy, facts: OperatorFacts, instances: tuple[Instance, ...]
 ) -> tuple[Instance, ...]:
     """Return the instances, with a refusal for each that a toolkit configures that works or is not

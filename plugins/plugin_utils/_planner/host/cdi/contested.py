@@ -54,7 +54,7 @@ def read_contested_facts(obs: Observation) -> ContestedFacts:
     )
 
 
-def take_over(policy: Policy, facts: ContestedFacts) -> Plan:
+def plan_refresh_removal(policy: Policy, facts: ContestedFacts) -> Plan:
     """Plan the removal of nvidia-cdi-refresh's file.
 
     The units, and the file of those that come with this run's packages, are left to the module

@@ -145,22 +145,7 @@ def plan_specs_and_outcome(
         return Plan(), NOTHING_MADE
     files.look_into(policy, facts.files)
     if host.cdi_owner != "collection":
-        why = (
-            messages.REFRESH_WRITES if host.cdi_owner == "toolkit" else messages.NOTHING_READS
-        ).fill()
-        unheard = Plan(advice=fabric_kinds.list_unheard_options(policy, why))
-        # An engine that others configure is not inspected, so it may read what is there.
-        unknown = host.cdi_owner == "none" and refusals.is_host_left_alone(host)
-        gone_over = (
-            Plan()
-            if unknown and policy.cdi != "disabled"
-            else lost.explain_spec_handover(
-                policy, host.cdi_owner, plan_spec_withdrawal(policy, facts.files, why), decided
-            )
-        )
-        return merge_plans(
-            [gone_over, start_refresh(policy, facts, host, driver), unheard]
-        ), NOTHING_MADE
+        return plan_spec_handover(policy, facts, host, driver, decided), NOTHING_MADE
     if driver.state == "none":
         return plan_specs_without_gpu(policy, facts, driver), NOTHING_MADE
     require_driver(driver)
@@ -169,6 +154,55 @@ def plan_specs_and_outcome(
         contested.plan_specs_of_others(policy, facts.contested, one.spec)
         for one in made.specs.values()
     ]
+    writes = plan_lasting_writes(policy, facts, driver, made, decided)
+    if made.of:
+        driver_part.require_libraries(made.of, driver.version, writes)
+    unasked = plan_unasked_removals(policy, facts, made)
+    advice = (
+        *driver.notes,
+        *made.notes,
+        *fabric_kinds.advise_on_fabric_kinds(policy, facts.nodes, merge_plans(writes)),
+        *files.advise_on_spec_directories(policy, facts.files, host),
+    )
+    return merge_plans(
+        [
+            contested.plan_refresh_removal(policy, facts.contested),
+            *left,
+            *writes,
+            *unasked,
+            Plan(advice=advice),
+        ]
+    ), made
+
+
+def plan_spec_handover(
+    policy: Policy,
+    facts: spec_facts.SpecFacts,
+    host: HostDecision,
+    driver: Driver,
+    decided: Decided,
+) -> Plan:
+    """Plan that our specs go, since another program writes them or nothing reads them."""
+    row = messages.REFRESH_WRITES if host.cdi_owner == "toolkit" else messages.NOTHING_READS
+    why = row.fill()
+    unheard = Plan(advice=fabric_kinds.list_unheard_options(policy, why))
+    # An engine that others configure is not inspected, so it may read what is there.
+    unknown = host.cdi_owner == "none" and refusals.is_host_left_alone(host)
+    gone_over = (
+        Plan()
+        if unknown and policy.cdi != "disabled"
+        else lost.explain_spec_handover(
+            policy, host.cdi_owner, plan_spec_withdrawal(policy, facts.files, why), decided
+        )
+    )
+    return merge_plans([gone_over, plan_refresh(policy, facts, host, driver), unheard])
+
+
+def plan_lasting_writes(
+    policy: Policy, facts: spec_facts.SpecFacts, driver: Driver, made: Made, decided: Decided
+) -> list[Plan]:
+    """Plan to write each spec that is not right. Raise PlanError if a device would be lost."""
+    kinds = dict(files.list_spec_kinds(policy))
     judged = functools.partial(judge_one_spec, policy, facts)
     less = functools.partial(lost.explain_spec_loss, policy, facts.missing, driver, decided)
     written = [
@@ -179,49 +213,26 @@ def plan_specs_and_outcome(
         )
         for one in made.specs.values()
     ]
-    writes = [
-        less(
-            planned,
-            file,
-            spec,
-            dict(files.list_spec_kinds(policy))[spec.kind],
-            own=files.is_own_spec(file),
-        )
+    return [
+        less(planned, file, spec, kinds[spec.kind], own=files.is_own_spec(file))
         for planned, file, spec in written
     ]
-    driver_part.require_libraries(made.of, driver.version, writes) if made.of else None
+
+
+def plan_unasked_removals(policy: Policy, facts: spec_facts.SpecFacts, made: Made) -> list[Plan]:
+    """Plan that our specs go that the options do not ask for any more, or not in that place."""
     moved = [
         files.plan_former_spec_removal(facts.files, file)
         for file in files.list_specs_elsewhere(policy, facts.files)
-    ]
-    less_asked = [
-        (fabric_kinds.list_withdrawn_layouts(policy, going), why) for going, why in GOING.items()
     ]
     gone = [
         add_cause(
             plan_spec_withdrawal(policy, facts.files, why, going, frozenset(made.specs)), "policy"
         )
-        for going, why in less_asked
-        if going
+        for layouts, why in GOING.items()
+        if (going := fabric_kinds.list_withdrawn_layouts(policy, layouts))
     ]
-    fabric = fabric_kinds.advise_on_fabric_kinds(policy, facts.nodes, merge_plans(writes))
-    return merge_plans(
-        [
-            contested.take_over(policy, facts.contested),
-            *left,
-            *writes,
-            *gone,
-            add_cause(merge_plans(moved), "policy"),
-            Plan(
-                advice=(
-                    *driver.notes,
-                    *made.notes,
-                    *fabric,
-                    *files.advise_on_spec_directories(policy, facts.files, host),
-                )
-            ),
-        ]
-    ), made
+    return [*gone, add_cause(merge_plans(moved), "policy")]
 
 
 def plan_spec_watch(
@@ -540,7 +551,7 @@ def find_spec_writer(
     return "toolkit" if files.has_refresh_kind(policy) and file.path == facts.refreshed else "other"
 
 
-def start_refresh(
+def plan_refresh(
     policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision, driver: Driver
 ) -> Plan:
     """Plan to let nvidia-cdi-refresh write its file again if that makes it fresh. A driver that

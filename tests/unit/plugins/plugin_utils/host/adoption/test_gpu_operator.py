@@ -195,7 +195,7 @@ def test_without_a_trace_nothing_is_asked() -> None:
         ).fate
         == "absent"
     )
-    assert gpu_operator.leave_alone(
+    assert gpu_operator.refuse_operator_instances(
         Policy(), gpu_operator.read_operator_facts(Policy(), seen), (engine(OURS),)
     ) == (engine(OURS),)
 
@@ -264,7 +264,7 @@ def test_what_it_configures_is_left_alone_with_the_setting_that_hands_it_over(
 ) -> None:
     kubelets = engine(name="crio", socket="/run/crio/crio.sock", running=False, pid=0)
     other = () if instance.used_by_kubelet else (kubelets,)
-    (found, *_others) = gpu_operator.leave_alone(
+    (found, *_others) = gpu_operator.refuse_operator_instances(
         Policy(),
         gpu_operator.read_operator_facts(Policy(), host(handlers=instance.handlers, **there)),
         (instance, *other),
@@ -289,14 +289,14 @@ def test_a_toolkit_that_works_as_an_nri_plugin_is_told_by_what_is_there(
     """It has no handler in the engine, and needs the engine's socket for plugins."""
     seen = host(handlers=OURS, files=files, **LIVE)
     facts = gpu_operator.read_operator_facts(Policy(), seen)
-    (found,) = gpu_operator.leave_alone(Policy(), facts, (engine(OURS),))
+    (found,) = gpu_operator.refuse_operator_instances(Policy(), facts, (engine(OURS),))
     assert found.refusal.message.code == code
     assert gpu_operator.names_it(found.refusal.message)
 
 
 def test_an_engine_that_is_left_alone_for_another_reason_keeps_that_reason() -> None:
     refused = dc.replace(engine(), refusal=Refusal("k3s writes this"))
-    assert gpu_operator.leave_alone(
+    assert gpu_operator.refuse_operator_instances(
         Policy(), gpu_operator.read_operator_facts(Policy(), host(**LIVE)), (refused,)
     ) == (refused,)
 
@@ -305,7 +305,7 @@ def test_one_that_returns_after_adoption_is_named_with_its_file() -> None:
     path = "/etc/containerd/conf.d/99-nvidia.toml"
     kept = {path: {"existed": True, "sha256_before": "a", "sha256_after": None}}
     there = {**LIVE, "files": {path: "version = 3\n"}, "originals": kept}
-    (found,) = gpu_operator.leave_alone(
+    (found,) = gpu_operator.refuse_operator_instances(
         Policy(), gpu_operator.read_operator_facts(Policy(), host(**there)), (engine(),)
     )
     assert (found.refusal.message.code, found.refusal.message.values["path"]) == (
@@ -332,7 +332,7 @@ def test_what_is_there_of_it_is_a_value_of_the_plan(
     (row,) = gpu_operator.list_operator_leftovers(
         Policy(),
         gpu_operator.read_operator_facts(Policy(), seen),
-        gpu_operator.leave_alone(
+        gpu_operator.refuse_operator_instances(
             Policy(), gpu_operator.read_operator_facts(Policy(), seen), (engine(),)
         ),
     )

@@ -70,7 +70,7 @@ NOBODY = {"handlers": {"": 3, "nvidia": 2}}
 
 def test_all_three_handlers_go_with_it_and_ours_takes_its_place() -> None:
     look = seen(THREE, NOBODY, [])
-    (instance,) = gpu_operator.leave_alone(
+    (instance,) = gpu_operator.refuse_operator_instances(
         Policy(),
         gpu_operator.read_operator_facts(Policy(), look),
         crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), look)),
@@ -132,7 +132,7 @@ def test_it_stays_with_one_sentence(
     case: str, text: str, pods: dict[str, Any], processes: list[dict[str, Any]], why: str
 ) -> None:
     look = seen(text, pods, processes)
-    (instance,) = gpu_operator.leave_alone(
+    (instance,) = gpu_operator.refuse_operator_instances(
         Policy(),
         gpu_operator.read_operator_facts(Policy(), look),
         crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), look)),
