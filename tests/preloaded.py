@@ -120,7 +120,7 @@ def start(_thread: int) -> subprocess.Popen[str]:
 def preload() -> None:
     """Import the planner's modules and those of others.
 
-    The packages above the planner are forgotten again: Ansible makes them anew.
+    The packages above the planner are dropped, since Ansible makes its own.
     """
     sys.path.insert(0, str(COLLECTIONS))
     planner = importlib.import_module(PLANNER)

