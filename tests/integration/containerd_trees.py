@@ -46,17 +46,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     detect as containerd_detect,
 )
 
+from tests.fixtures.containerd_releases import PATCH as RELEASES
+from tests.fixtures.containerd_releases import is_at_least
 from tests.lab import artefacts, doctor, kinds, roots
 from tests.unit import builders
 
-RELEASES = {
-    "1.6": "1.6.20",
-    "1.7": "1.7.24",
-    "2.1": "2.1.9",
-    "2.2": "2.2.9",
-    "2.3": "2.3.7",
-    "2.4": "2.4.2",
-}
 NATURAL = {
     2: '"io.containerd.grpc.v1.cri"',
     3: '"io.containerd.cri.v1.runtime"',
@@ -295,7 +289,7 @@ def shapes(release: str) -> dict[str, dict[str, str]]:
         found["version 1"] = {"config.toml": '[plugins.cri]\n  stream_server_port = "10010"\n'}
     if newer:
         found["no version"] = {"config.toml": "oom_score = -1\n"}
-    if release in ("2.3", "2.4"):
+    if is_at_least(release, "2.3"):
         newer_file = f"version = 3\n[plugins.{NATURAL[3]}]\n  enable_selinux = false\n"
         found["imports of a newer version"] = {
             **found["imports"],

@@ -14,18 +14,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     config as containerd_config,
 )
 
+from tests.fixtures import containerd_releases
 from tests.fixtures.public_configurations import CONTAINERD, Public
 from tests.unit import bare_trees, builders
 
 NVIDIA = "/usr/bin/nvidia-container-runtime"
-PATCH = {
-    "1.6": "1.6.20",
-    "1.7": "1.7.24",
-    "2.1": "2.1.9",
-    "2.3": "2.3.7",
-    "2.4": "2.4.2",
-    "1.34": "1.34.0",
-}
+PATCH = {**containerd_releases.PATCH, "1.34": "1.34.0"}  # and of CRI-O
 
 
 def version(release: str) -> Version:
