@@ -185,6 +185,7 @@ GO_TOOLS: dict[str, GoTool] = {
     ),
     # etcd, the API server, the controllers, the scheduler, the kubelet and kubectl.
     "kubernetes-1.34": _kubernetes("v1.34.4"),
+    "kubernetes-1.37": _kubernetes("v1.37.2"),
     # The last of the releases that edit configurations in place.
     "nvidia-toolkit-1.17": GoTool(
         stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.17.8"),)

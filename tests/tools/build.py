@@ -6,6 +6,7 @@ compiled with Go.
 
     build.py            builds what is missing, with a line per thing, and prints how long each took
     build.py --fast     builds the environments that `make check` needs
+    build.py --night    builds also what only `make nightly` needs
 
 On a machine with nothing built this takes a good part of the whole run, most of it for Kubernetes.
 It is a step of its own, so no test waits for it and no part's time limit counts it: with
@@ -20,7 +21,7 @@ import functools
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import awx_collection
@@ -37,19 +38,21 @@ from tests.lab.lab import Lab  # noqa: E402
 
 # What no part of `make test` runs: the targets of the Makefile that need one build it themselves.
 ON_DEMAND = ("nodeadm",)
+# What `make nightly` alone runs.
+BY_NIGHT = ("kubernetes-1.37",)
 # The environments of `make check`, beside the one that it runs in.
 FAST = ("docs", "host-3-6", sanity.group(sanity.CORES[-1]))
 Build = Callable[[], object]
 
 
-def list_compiled() -> Iterator[tuple[str, Build]]:
+def list_compiled(left_out: Container[str]) -> Iterator[tuple[str, Build]]:
     """Yield the name and the build of each program that is compiled with Go, the longest first.
 
     One after another: the compiler keeps every processor busy by itself.
     """
     names = sorted(artefacts.GO_TOOLS, key=lambda name: (not name.startswith("kubernetes"), name))
     for name in names:
-        if name not in ON_DEMAND:
+        if name not in left_out:
             yield name, functools.partial(artefacts.go_tool, name)
     for release in reference.RELEASES:
         yield f"cdi-{release}", functools.partial(reference.program, release)
@@ -115,15 +118,18 @@ def build_each(things: Iterator[tuple[str, Build]]) -> list[tuple[str, float]]:
     return taken
 
 
-def build_all() -> list[tuple[str, float]]:
-    """Build all that this machine can carry and return the seconds that each took."""
+def build_all(left_out: Container[str]) -> list[tuple[str, float]]:
+    """Build all that this machine can carry and return the seconds that each took.
+
+    left_out: names of programs that are not compiled.
+    """
     obstacle = doctor.machine_obstacle()
     if obstacle:
         progress.say(f"  without the lab: {obstacle}")
         return build_each(list_downloaded())
     doctor.prepare()
     with ThreadPoolExecutor(2) as pool, progress.shown():
-        ways = [list_downloaded(), *([list_compiled()] if doctor.has_go() else [])]
+        ways = [list_downloaded(), *([list_compiled(left_out)] if doctor.has_go() else [])]
         running: list[Future[list[tuple[str, float]]]] = [
             pool.submit(build_each, way) for way in ways
         ]
@@ -135,7 +141,9 @@ def main(arguments: list[str]) -> int:
     """Build all, or what `make check` needs, and print what took longer than a second."""
     begin = time.monotonic()
     try:
-        taken = build_each(list_environments(FAST)) if "--fast" in arguments else build_all()
+        left_out = ON_DEMAND if "--night" in arguments else (*ON_DEMAND, *BY_NIGHT)
+        fast = "--fast" in arguments
+        taken = build_each(list_environments(FAST)) if fast else build_all(left_out)
     except (artefacts.LabError, subprocess.CalledProcessError) as error:
         print(f"build.py: {error}", file=sys.stderr)
         return 1

@@ -376,7 +376,7 @@ def main(arguments: Sequence[str]) -> int:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     if table is nightly:
         os.environ.setdefault("GPUFLEET_DRAW", "full")
-    built_for = {parts: (), nightly: (), fast: ("--fast",)}
+    built_for = {parts: (), nightly: ("--night",), fast: ("--fast",)}
     if table in built_for and not names and not build(*built_for[table]):
         print(
             "everything.py: the build has failed, so no part was run; its own words are above",

@@ -114,7 +114,6 @@ NEVER_SEEN = (
     ("layouts of Ubuntu 26.04, RHEL 10 and Azure Linux 4", "no host and no list of them was seen"),
     ("the compute capability of GR102", "it is not published"),
     ("a host with more than one real GPU", "the measured machines have one"),
-    ("Kubernetes newer than 1.34", "the lab builds 1.34"),
 )
 
 

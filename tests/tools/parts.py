@@ -89,6 +89,7 @@ LAB = {
     "night: packages": ("apt_upgrade",),
     "night: documents": ("example_projects", "examples", "known_bad", "metrics", "reports"),
     "night: sharing": ("sharing_mps",),
+    "night: newest kubernetes": ("newest_kubernetes",),
     "night: lab": ("lab",),
 }
 JUDGES = {
@@ -161,6 +162,7 @@ NIGHTLY = {
     "lab: night: packages": "`lab: packages` has dnf and zypper up and down, `lab: story` has apt",
     "lab: night: documents": "what they play is played elsewhere; pages and examples change seldom",
     "lab: night: sharing": "`lab: sharing` has the other ways to share; MPS waits for its daemons",
+    "lab: night: newest kubernetes": "`lab: pods` has a real cluster of an older release; the newer one takes minutes to compile",
     "molecule: rollout": "`lab: rollout` has more hosts, more classes and what goes wrong",
     "lab: night: lab": "it changes only with tests/lab, and boots a host of each kind",
 }
