@@ -31,9 +31,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import outer_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
-    packages,
-)
 
 from tests.unit.builders import obs, sha
 from tests.unit.cdi_plans import (
@@ -243,21 +240,6 @@ def test_absent_alone_gives_back_what_was_under_another_name() -> None:
         )
         == TAKEN
     )
-
-
-def test_the_package_that_starts_the_unit_comes_with_the_same_transaction() -> None:
-    record = dc.replace(RECORD, packages=packages.FAMILY[:1])
-    answers = {
-        packages.QUESTION["id"]: {
-            "manager": "dpkg",
-            "installed": {},
-            "candidates": {packages.BASE: "1.20.1-1"},
-        }
-    }
-    made = plan(seen(packages={}, answers=answers), record)
-    assert len(made.commands) == 1
-    assert THEIRS in made.commands[0]["argv"][-1]
-    assert plan(seen(packages={}, answers=answers), record, packages="ignore").commands == ()
 
 
 def test_beneath_another_root_the_nodes_are_named_unseen() -> None:
