@@ -64,7 +64,7 @@ class DriverPart:
     void_mount: bool
     bare: bool = False  # not one library of the driver was found
     obstacles: tuple[Message, ...] = ()  # why some files were not found, or are not mounted
-    image_step: str = ""  # what to do where an image brings the driver; "" on other hosts
+    image_step: str = ""  # what to do where an image has the driver in no root; "" on others
 
     @property
     def profile(self) -> str:
@@ -115,12 +115,14 @@ def read_driver_part(
 
 
 def _get_image_step(obs: Observation) -> str:
-    """Return what to do on a host whose files are those of an image; "" on other hosts.
+    """Return what to do on a host of an image whose driver no driver root can name; "" on others.
 
     No package is installed there, and the driver lies where that image has its place for it.
     """
     image = managers_known.find_image_manager(obs)
-    return image.left_alone.next if image and image.left_alone else ""
+    if image is None or image.driver_in_one_root or image.left_alone is None:
+        return ""
+    return image.left_alone.next
 
 
 def require_libraries(of: DriverPart, version: str, writes: Iterable[Plan]) -> None:

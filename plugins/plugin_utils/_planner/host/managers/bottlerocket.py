@@ -15,5 +15,6 @@ BOTTLEROCKET = Manager(
     "Bottlerocket",
     messages.BOTTLEROCKET.fill(),
     os_ids=("bottlerocket",),
+    driver_in_one_root=False,
     own_engine=False,
 )

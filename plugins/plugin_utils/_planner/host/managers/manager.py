@@ -150,6 +150,8 @@ class Manager:
         str, ...
     ] = ()  # those of `units` that the cluster's API and its database run in as well
     os_ids: tuple[str, ...] = ()
+    # whether one directory has all of its driver's files, which a driver root can name then
+    driver_in_one_root: bool = True
     own_engine: bool = True  # brings a containerd of its own, next to which a plain one may run
     kubernetes: bool = True  # comes with Kubernetes
     cri: bool = True  # its containerd serves CRI

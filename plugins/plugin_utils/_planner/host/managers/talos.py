@@ -15,5 +15,6 @@ TALOS = Manager(
     "Talos Linux",
     messages.TALOS.fill(),
     os_ids=("talos",),
+    driver_in_one_root=False,
     own_engine=False,
 )

@@ -37,12 +37,12 @@ def test_no_spec_is_written_and_the_message_names_the_option_for_libraries_that_
     assert (caught.value.code, caught.value.values["version"]) == ("cdi.no-libraries", VERSION)
 
 
-# The ID of an operating system, and whether an image brings its files.
+# The ID of an operating system, and whether its image has the driver where no driver root fits.
 SYSTEMS = {
     "talos": True,
     "bottlerocket": True,
-    "cos": True,
-    "rhcos": True,
+    "cos": False,
+    "rhcos": False,
     "debian": False,
     "": False,
 }
@@ -56,6 +56,7 @@ def test_on_the_host_of_an_image_the_step_is_that_of_the_image(name: str) -> Non
     code = "cdi.no-libraries-of-image" if SYSTEMS[name] else "cdi.no-libraries"
     assert caught.value.code == code
     assert ("https://" in caught.value.next) == SYSTEMS[name]
+    assert ("name it in gpufleet_cdi_driver_root" in caught.value.next) != SYSTEMS[name]
 
 
 # What keeps libraries out that only the loader's cache can name: the cache, whether the folder is
