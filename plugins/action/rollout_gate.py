@@ -19,7 +19,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    budget,
+    uniform,
+    waves,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
     registered,
 )
@@ -68,9 +72,9 @@ class ActionModule(ActionBase):
             if args["results"]
             else {}
         )
-        gate.require_policy(args["fleet_policy"], results)
+        uniform.require_policy(args["fleet_policy"], results)
         most = waves.parse_amount("max_failed", args["max_failed"])
-        verdict = gate.judge_failed_hosts(len(lost), len(every), most)
+        verdict = budget.judge_failed_hosts(len(lost), len(every), most)
         answer = {
             "changed": False,
             "lost": lost,

@@ -16,6 +16,7 @@ description:
   - Fails when more hosts of the play than O(max_failed) failed or were lost, over all batches so far.
   - Ansible's own C(max_fail_percentage) and C(any_errors_fatal) do not count unreachable hosts. So a play with C(serial) goes on to its
     next batch even after it lost a whole batch.
+  - The playbooks C(site), C(plan), C(rollback) and C(refresh_cdi) use it. C(rollout) judges its batches by itself.
   - Use it as the first and the last task of a play with C(serial). A batch that lost all its hosts has none left to run the last task; then
     the first task of the next batch stops the play.
   - The task runs once per batch in any case. Set C(run_once) nevertheless, since in a block older releases of ansible-core otherwise stop

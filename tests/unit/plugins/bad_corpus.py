@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     get_code,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import budget, waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     options as planner_options,
@@ -179,7 +179,7 @@ def say_options(case: Case, _place: Path) -> None:
 
 
 def say_gate(case: Case, _place: Path) -> None:
-    gate.judge_failed_hosts(0, 10, waves.parse_amount("max_failed", case["max_failed"]))
+    budget.judge_failed_hosts(0, 10, waves.parse_amount("max_failed", case["max_failed"]))
 
 
 def say_question(case: Case, place: Path) -> str:

@@ -34,13 +34,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     approval,
     approved,
     events,
-    gate,
     messages,
     plan_file,
     progress,
     rollout,
     settings,
     steps_of_batch,
+    uniform,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import slices
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
@@ -64,7 +64,7 @@ def plan_fleet(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
     args = arguments.read_step_options(action, "rollout_plan")
     wanted = settings.build_rollout_settings(args["settings"])
     fleet = read_fleet(task_vars, wanted, args["results"], args["settings"].get("tasks") or {})
-    gate.require_policy(args["fleet_policy"], fleet.results)
+    uniform.require_policy(args["fleet_policy"], fleet.results)
     fleet = bind_approved_plan(fleet, args["settings"]["approved"])
     found, unsettled = (
         (rollout.plan_rollout(fleet, wanted), [])

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     end_with_code,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import budget, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
 
 # Outcomes of a canary that failed -> the reason why its class stops.
@@ -97,7 +97,7 @@ def update_progress(progress: Progress, batch: Ended, total: int, most: Amount) 
         stopped=stopped,
         untried=untried,
     )
-    decision = gate.judge_failed_hosts(len(updated.bad), total, most)
+    decision = budget.judge_failed_hosts(len(updated.bad), total, most)
     if updated.ended or decision.ok:
         return updated
     over = messages.ROLLOUT_OVER_LIMIT.fill(

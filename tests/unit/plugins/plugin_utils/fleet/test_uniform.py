@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a fleet's operator reads: the sentence about mixed engines, the budget of a rollout."""
+"""What a fleet's operator reads: the sentence about mixed engines."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate, waves
-
-from tests.unit.coded import read_coded
-
-# ---------------------------------------------------------------- uniform fleets
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import uniform
 
 
 def decided(*engines: str) -> dict[str, Any]:
@@ -29,9 +25,9 @@ def test_a_mix_names_the_hosts_by_engine() -> None:
         "idle": decided(),
     }
     with pytest.raises(PlanError, match=r"containerd on a, b; crio on c .*\[gate.mixed-engines\]$"):
-        gate.require_policy("uniform", results)
-    gate.require_policy("per_host", results)
-    gate.require_policy("uniform", {"a": decided("crio"), "gone": {}})
+        uniform.require_policy("uniform", results)
+    uniform.require_policy("per_host", results)
+    uniform.require_policy("uniform", {"a": decided("crio"), "gone": {}})
 
 
 def test_hosts_of_a_mix_are_named_as_in_the_table() -> None:
@@ -39,7 +35,7 @@ def test_hosts_of_a_mix_are_named_as_in_the_table() -> None:
         **{f"gpu{number}": decided("containerd") for number in range(1, 601)},
         "x": decided("crio"),
     }
-    assert gate.describe_mixed_engines(results) == "containerd on gpu[1-600]; crio on x"
+    assert uniform.describe_mixed_engines(results) == "containerd on gpu[1-600]; crio on x"
 
 
 OLD, NEW = ("nvidia-runtime", "nvidia", True), ("native-cdi", "nvidia", False)
@@ -89,53 +85,10 @@ def test_a_uniform_fleet_has_one_decision(case: str) -> None:
         }
         for host, found in hosts.items()
     }
-    gate.require_policy("per_host", results)
+    uniform.require_policy("per_host", results)
     if not sentence:
-        gate.require_policy("uniform", results)
+        uniform.require_policy("uniform", results)
         return
     with pytest.raises(PlanError) as refused:
-        gate.require_policy("uniform", results)
+        uniform.require_policy("uniform", results)
     assert (refused.value.what, step in refused.value.next) == (sentence, True)
-
-
-# ---------------------------------------------------------------- gate
-
-GATES = [
-    # lost, total, max_failed, may the rollout go on, how many may be lost
-    (0, 10, 0, True, 0),
-    (1, 10, 0, False, 0),
-    (2, 10, "2", True, 2),
-    (3, 10, "2", False, 2),
-    (1, 10, "10%", True, 1),
-    (2, 15, "10%", False, 1),  # rounded down
-    (7, 100, "7%", True, 7),
-    (1, 5, "20 %", True, 1),
-    (1, 3, "10%", False, 0),
-    (5, 5, "100%", True, 5),
-    (1, 200, "0.5%", True, 1),
-]
-
-
-@pytest.mark.parametrize(("failed", "total", "max_failed", "ok", "allowed"), GATES)
-def test_gate(failed: int, total: int, max_failed: int | str, ok: bool, allowed: int) -> None:
-    most = waves.parse_amount("max_failed", max_failed)
-    verdict = gate.judge_failed_hosts(failed, total, most)
-    assert (verdict.ok, verdict.allowed) == (ok, allowed)
-    assert read_coded(verdict.sentence) == (
-        f"gate.{'within' if ok else 'over'}-limit",
-        {"failed": failed, "total": total, "allowed": allowed},
-    )
-
-
-NO_BUDGET = {
-    **dict.fromkeys(("", "-1", "ten", "10%%", None), "rollout.amount"),
-    "1.5": "rollout.part-of-a-host",
-    "101%": "rollout.over-100-percent",
-}
-
-
-@pytest.mark.parametrize(("wrong", "code"), NO_BUDGET.items())
-def test_a_budget_that_is_none(wrong: Any, code: str) -> None:
-    with pytest.raises(PlanError) as refused:
-        waves.parse_amount("max_failed", wrong)
-    assert refused.value.code == code

@@ -1,13 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge the fleet as one: a policy that wants one engine everywhere, and the number of hosts that
-may fail in a rollout.
-"""
+"""Judge the fleet as one, by a policy that wants one engine everywhere."""
 
 from __future__ import annotations
 
-import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,36 +13,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     Message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
-
-
-@dc.dataclass(frozen=True)
-class GateDecision:
-    """A decision whether the next wave may start. A host that was rolled back or lost has failed.
-
-    allowed: the number of hosts that may fail in all.
-    """
-
-    ok: bool
-    allowed: int
-    failed: int
-    total: int
-
-    @property
-    def sentence(self) -> Message:
-        """A comparison of both numbers, in words that are true of either outcome."""
-        row = messages.WITHIN_LIMIT if self.ok else messages.OVER_LIMIT
-        return row.fill(failed=self.failed, total=self.total, allowed=self.allowed)
-
-
-def judge_failed_hosts(failed: int, total: int, most: waves.Amount) -> GateDecision:
-    """Compare the failed hosts of all waves so far with the limit.
-
-    A percentage is rounded down: 10% of 15 hosts is one host.
-    """
-    allowed = most.compute_number(total)
-    return GateDecision(failed <= allowed, allowed, failed, total)
 
 
 def list_result_decisions(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
