@@ -261,17 +261,17 @@ def want(default: str, *names: str) -> crio_plan.DesiredCrio:
 
 HANDLER = "crio.runtime.runtimes.nvidia."
 KEYS = [
-    # the desired state, a key of this collection that differs, its reason
-    (want("nvidia", "nvidia"), "crio.runtime.default_runtime", "default-for-gpus"),
-    (want("crun", "nvidia"), "crio.runtime.default_runtime", "default-unwanted"),
-    (want("crun"), "crio.runtime.default_runtime", "default-unwanted"),
-    (want("", "nvidia"), "crio.runtime.cdi_spec_dirs", "cdi-directories"),
-    (want(""), "crio.runtime.cdi_spec_dirs", "cdi-directories"),
-    (want("", "nvidia"), f"{HANDLER}runtime_path", "runtime-path"),
-    (want("", "nvidia"), f"{HANDLER}runtime_type", "runtime-type"),
-    (want("", "nvidia"), f"{HANDLER}monitor_path", "copied"),
-    (want("", "gpu"), f"{HANDLER}monitor_path", "handler-unwanted"),
-    (want(""), f"{HANDLER}runtime_path", "no-handler"),
+    # the desired state, a key of this collection that differs, the code of its reason
+    (want("nvidia", "nvidia"), "crio.runtime.default_runtime", "crio.default-for-gpus"),
+    (want("crun", "nvidia"), "crio.runtime.default_runtime", "crio.default-unwanted"),
+    (want("crun"), "crio.runtime.default_runtime", "crio.default-unwanted"),
+    (want("", "nvidia"), "crio.runtime.cdi_spec_dirs", "engine.cdi-directories"),
+    (want(""), "crio.runtime.cdi_spec_dirs", "engine.cdi-directories"),
+    (want("", "nvidia"), f"{HANDLER}runtime_path", "crio.runtime-path"),
+    (want("", "nvidia"), f"{HANDLER}runtime_type", "crio.runtime-type"),
+    (want("", "nvidia"), f"{HANDLER}monitor_path", "crio.copied"),
+    (want("", "gpu"), f"{HANDLER}monitor_path", "crio.handler-unwanted"),
+    (want(""), f"{HANDLER}runtime_path", "engine.no-handler-wanted"),
 ]
 
 
@@ -279,7 +279,7 @@ KEYS = [
 def test_a_key_of_the_drop_in_has_a_reason(
     desired: crio_plan.DesiredCrio, key: str, reason: str
 ) -> None:
-    assert get_codes([crio_plan.explain_crio_key(key, desired)]) == [f"crio.{reason}"]
+    assert get_codes([crio_plan.explain_crio_key(key, desired)]) == [reason]
 
 
 def converged(default: bool = False) -> tuple[str, dict[str, Any]]:
