@@ -27,7 +27,7 @@ VERSIONS = f"{PROC}/driver/nvidia/version /opt/fakegpu/sys/module/nvidia/version
 SMI = "printf '#!/bin/sh\\n{}\\n' >/usr/bin/nvidia-smi; "
 LIBRARIES = 'find /usr/lib -name "*.so.$(cat /opt/fakegpu/sys/module/nvidia/version)"'
 MOVED = f"rm -rf /opt/nv; mkdir /opt/nv; mv $({LIBRARIES}) /opt/nv; "
-CACHED = "echo /opt/nv >/etc/ld.so.conf.d/nv.conf; ldconfig"
+CACHED = "echo /opt/nv >/etc/ld.so.conf.d/nv.conf; ldconfig -X"  # which leaves links alone
 NO_NVML = f"echo 'error nvmlInit 999' >>{NVML}; "
 
 # what it is: (how it is broken, a word of the refusal)
