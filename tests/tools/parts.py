@@ -143,7 +143,7 @@ NIGHTLY = {
     "playbooks-2.16: others": "they lean on no detail that changed between 2.16 and 2.21",
     "playbooks-2.18": "what differs between 2.16 and 2.21 differs on one of those two as well",
     "archive": "by day `playbooks` builds the archive and installs it; Galaxy's judge has its say before a pull request is merged",
-    "sanity-2.21: all files": "in files that users do not get it finds style, as ruff does by day; a pull request has all files judged",
+    "sanity-2.21: all files": "there and by pylint it finds style, as ruff does by day; a pull request has all files judged by all tests",
     "sanity-2.19": "2.21 knows all that the older releases know of tests; a result changes only with files that are shipped",
     "sanity-2.20": "as 2.19",
     "unit-host": "`unit-host-3.6` has the oldest Python, `unit` the newest; between them nothing was ever found alone",
