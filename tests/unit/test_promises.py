@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs/what-can-go-wrong.md").read_text(encoding="utf-8")
 ROWS = [
     line
     for line in PAGE.splitlines()
-    if line.startswith("| ") and not line.startswith(("| ---", "| What"))
+    if line.startswith("| ") and not line.startswith("| ---") and not line.endswith("| Proven by |")
 ]
 
 

@@ -157,7 +157,6 @@ def plan_specs_and_outcome(
     writes = plan_lasting_writes(policy, facts, driver, made, decided)
     if made.of:
         driver_part.require_libraries(made.of, driver.version, writes)
-    unasked = plan_unasked_removals(policy, facts, made)
     advice = (
         *driver.notes,
         *made.notes,
@@ -169,7 +168,7 @@ def plan_specs_and_outcome(
             contested.plan_refresh_removal(policy, facts.contested),
             *left,
             *writes,
-            *unasked,
+            *plan_unasked_removals(policy, facts, made),
             Plan(advice=advice),
         ]
     ), made
