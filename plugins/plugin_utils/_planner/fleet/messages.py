@@ -247,12 +247,6 @@ OTHER_SCHEMA = Sentence(
     why="this collection reads schema {known}",
     next=AGAIN,
 )
-OLDER_SCHEMA = Sentence(
-    "approval.older-schema",
-    "this plan has schema {schema!r}",
-    why="this collection reads schema {known}, since older plans do not bind the content of files",
-    next=AGAIN,
-)
 CHANGED_PLAN = Sentence(
     "approval.changed-plan", "this plan is not as it was written", why="{odd}", next=AGAIN
 )

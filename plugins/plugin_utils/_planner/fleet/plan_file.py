@@ -23,7 +23,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 )
 
 SCHEMA = 2
-OLDER = 1  # whose digests did not bind what is in files
 APPROVED, FILE = "gpufleet_rollout_approved", "gpufleet_rollout_plan_file"
 
 
@@ -84,8 +83,8 @@ def require_plan(data: Any, where: str) -> Mapping[str, Any]:
     ):
         raise PlanError(messages.NO_PLAN.fill(), where=where)
     if data.get("schema") != SCHEMA:
-        row = messages.OLDER_SCHEMA if data.get("schema") == OLDER else messages.OTHER_SCHEMA
-        raise PlanError(row.fill(schema=data.get("schema"), known=SCHEMA), where=where)
+        other = messages.OTHER_SCHEMA.fill(schema=data.get("schema"), known=SCHEMA)
+        raise PlanError(other, where=where)
     odd = next(
         itertools.chain(
             find_odd_changes(data["changes"]), find_odd_hosts(data["hosts"], data["changes"])
