@@ -296,6 +296,7 @@ def test_no_part_outlives_the_run(tmp_path: Path, number: int) -> None:
         f"import sys, signal; sys.path.insert(0, {str(TOOLS)!r}); import everything, parts\n"
         f"signal.signal(signal.SIGTERM, everything.stopped); signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"from pathlib import Path\n"
+        f"everything.IN_MEMORY = Path({str(tmp_path)!r})\n"
         f"everything.Run([parts.Part('p', (sys.executable, '-c', {child!r}), 1.0)], 1.0, 100.0, Path({str(tmp_path / 'logs')!r})).all()"
     )
     run = subprocess.Popen(
