@@ -9,6 +9,7 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import launcher
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 
@@ -51,16 +52,20 @@ def test_no_engine_is_a_case_of_its_own_outside_its_package() -> None:
 
 
 # Questions that are about one engine, whatever others there are: the cluster of Docker Swarm,
-# cri-dockerd, whose hooks run for CRI-O's pods, and whether Podman is there as a reader of specs.
+# cri-dockerd, whose hooks run for CRI-O's pods, whether Podman is there as a reader of specs, which
+# known-bad combinations are in containerd's own files, and its advice after a failed verification.
 ASKED_BY_CONSTANT = {
     "host/cdi/consumers.py": {"PODMAN"},
+    "host/known_bad/planned_host.py": {"CONTAINERD"},
     "host/resources/oci_hook.py": {"CRIO"},
     "host/resources/swarm.py": {"DOCKER"},
     "host/seen_host.py": {"DOCKER"},
+    "host/verification/cases.py": {"CONTAINERD"},
 }
 # Its rows say of which engine they are, and import the constants for that.
 ROWS_OF_ENGINES = "host/known_bad/table.py"
 ENGINE_CONSTANTS = {key for key in vars(traits) if vars(traits)[key] in [*traits.TRAITS]}
+PACKAGES = {f"{PLANNER}host.engines.{getattr(traits, key)}": key for key in ENGINE_CONSTANTS}
 
 
 def list_branches(tree: ast.Module) -> list[ast.AST]:
@@ -76,22 +81,50 @@ def list_branches(tree: ast.Module) -> list[ast.AST]:
     return [*inner, *aliases]
 
 
-def find_constants_of_engines(path: Path) -> set[str]:
-    """Return the engines that a file asks for by their constants (`traits.DOCKER`)."""
+def map_modules_of_engines(tree: ast.Module) -> dict[str, str]:
+    """Map the names that a file imports from engines' packages to the engines' constants."""
     return {
-        node.attr
-        for branch in list_branches(read_tree(path))
-        for node in ast.walk(branch)
-        if isinstance(node, ast.Attribute)
-        and ast.unparse(node.value) == "traits"
-        and node.attr in ENGINE_CONSTANTS
+        one.asname or one.name: PACKAGES[node.module]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in PACKAGES
+        for one in node.names
     }
 
 
+def find_constants_of_engines(tree: ast.Module) -> set[str]:
+    """Return the engines that a file asks for by a constant (`traits.DOCKER`, `consumers.PODMAN`),
+    or by their own code (`podman_detect.NAME`).
+    """
+    modules = map_modules_of_engines(tree)
+    nodes = [node for branch in list_branches(tree) for node in ast.walk(branch)]
+    constants = {node.attr for node in nodes if isinstance(node, ast.Attribute)} & ENGINE_CONSTANTS
+    return constants | {
+        modules[node.id] for node in nodes if isinstance(node, ast.Name) and node.id in modules
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("def f(i): return i.engine == traits.DOCKER", {"DOCKER"}),
+        ("def f(i): return i.engine == consumers.PODMAN", {"PODMAN"}),
+        ("def f(i): return i.engine == podman_detect.NAME", {"PODMAN"}),
+        ("f = lambda i: podman_detect.find_instances(i)", {"PODMAN"}),
+        ("KEPT = traits.CRIO", {"CRIO"}),
+        ("ENGINES = {traits.PODMAN: podman_detect}", set()),
+    ],
+)
+def test_each_way_to_ask_for_an_engine_is_seen(line: str, asked: set[str]) -> None:
+    imported = f"from {PLANNER}host.engines.podman import detect as podman_detect\n"
+    assert find_constants_of_engines(ast.parse(imported + line)) == asked
+
+
 def test_no_engine_is_asked_for_by_its_constant_outside_its_package() -> None:
-    """A constant is a name as well. `traits` is imported as a module, so that each use shows."""
+    """A constant is a name as well, and so is a module of one engine. `traits` is imported as a
+    module, so that each use shows.
+    """
     planner = PLUGINS / "plugin_utils/_planner"
-    found = {path: find_constants_of_engines(path) for path in ELSEWHERE}
+    found = {path: find_constants_of_engines(read_tree(path)) for path in ELSEWHERE}
     asked = {str(path.relative_to(planner)): names for path, names in found.items() if names}
     assert asked == ASKED_BY_CONSTANT
     taken = {f"{PLANNER}host.traits.{constant}" for constant in ENGINE_CONSTANTS}

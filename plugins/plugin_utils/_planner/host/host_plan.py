@@ -47,9 +47,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     placement,
     resource,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
-    detect as podman_detect,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
     planned_host,
     verdict,
@@ -212,7 +209,11 @@ def list_room_plans(
         lambda: Plan(
             advice=(
                 *consumers.advise_on_enroot(facts.consumers),
-                *podman_detect.advise_on_podman(placed, facts.consumers, facts.podman),
+                *(
+                    text
+                    for name, engine in seen_host.READERS.items()
+                    for text in engine.advise_on_reading(placed, host.engines[name])
+                ),
             )
         ),
         lambda: Plan(advice=swarm.advise_on_swarm(policy, facts.swarm.value, record, host.driver)),

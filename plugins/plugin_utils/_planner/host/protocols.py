@@ -10,6 +10,7 @@ everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
@@ -73,3 +74,22 @@ class RemovableEngine(Engine, Protocol):
         """Return the default handler that the text of a file names, and its program there; None if
         the text does not say both.
         """
+
+
+class ReadingEngine(Engine, Protocol):
+    """An engine that gets no configuration: it reads the CDI specs of the host, and that is all.
+
+    Beside an engine with a configuration it is one more reader of that one's specs.
+    """
+
+    def counts_as_engine(self, policy: Policy, others: Iterable[Instance]) -> bool:
+        """Tell whether it is an engine of its own on this host.
+
+        others: the instances of engines with a configuration.
+        """
+
+    def list_spec_directories(self, facts: Any, version: str) -> tuple[str, ...]:
+        """List the directories in which a release of it looks for CDI specs, as its files have it."""
+
+    def advise_on_reading(self, policy: Policy, facts: Any) -> tuple[str, ...]:
+        """Advise on how it reads specs, whichever other engines are configured on the host."""

@@ -76,9 +76,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     detect as podman_detect,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
-    directories,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
     planned_host,
 )
@@ -107,13 +104,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
     resource as sharing_resource,
 )
 
-# A new engine is one more file and one more row. The first ones have a configuration of handlers.
+# A new engine is one more file and one more row: here if it has a configuration of handlers, in
+# READERS if it reads CDI specs alone.
 CONFIGURED: restore.Engines = {
     traits.CONTAINERD: containerd_detect,
     traits.CRIO: crio_detect,
     traits.DOCKER: docker_detect,
 }
-ENGINES: Mapping[str, protocols.Engine] = {**CONFIGURED, traits.PODMAN: podman_detect}
+READERS: Mapping[str, protocols.ReadingEngine] = {traits.PODMAN: podman_detect}
+ENGINES: Mapping[str, protocols.Engine] = {**CONFIGURED, **READERS}
 LEFTOVERS = {traits.CRIO: crio_detect.list_left_alone_leftovers}
 REASONED = {traits.CONTAINERD: containerd_detect}  # whose handlers have a cgroup driver each
 # what comes with it, or needs it
@@ -210,17 +209,7 @@ def see(policy: Policy, obs: Observation) -> SeenHost:
 
 def decide_seen_host(policy: Policy, obs: Observation, engines: Mapping[str, Any]) -> SeenHost:
     """Find what the decision rests on, and decide. engines: the facts of each engine, by its name."""
-    instances = tuple(
-        i
-        for name, engine in ENGINES.items()
-        for i in engine.find_instances(
-            refusals.narrow_policy_to_engine(policy, name), engines[name]
-        )
-    )
-    if not podman_detect.counts_as_engine(
-        policy, [i for i in instances if i.engine != podman_detect.NAME]
-    ):
-        instances = tuple(i for i in instances if i.engine != podman_detect.NAME)
+    instances = find_host_instances(policy, engines)
     kubelet = kubernetes_kubelet.find_kubelet(policy, kubelet_facts.read_kubelet_facts(obs))
     instances = tuple(
         dc.replace(i, used_by_kubelet=is_kubelets_engine(i, kubelet)) for i in instances
@@ -230,12 +219,12 @@ def decide_seen_host(policy: Policy, obs: Observation, engines: Mapping[str, Any
         policy, gpu_operator.read_operator_facts(policy, obs), instances
     )
     driver = driver_state.read_driver(policy, obs)
-    readers = consumers.list_other_consumers(policy, consumers.read_consumer_facts(obs), instances)
+    readers = list_host_readers(policy, obs, instances, engines)
     cap, _reason = decide.find_version_cap(instances, readers)
     specs = placement.choose_spec_directory(
         policy,
         instances,
-        podman_detect.narrow_podman_directories(directories.read_podman_facts(obs), readers),
+        readers,
         earlier_runs.read_earlier_runs(obs).spec_place,
     )
     owner, owner_reason = cdi_refresh.choose_cdi_owner(
@@ -279,6 +268,46 @@ def read_engine_facts(policy: Policy, obs: Observation) -> Mapping[str, Any]:
         name: engine.read_facts(refusals.narrow_policy_to_engine(policy, name), obs)
         for name, engine in ENGINES.items()
     }
+
+
+def find_host_instances(policy: Policy, engines: Mapping[str, Any]) -> tuple[Instance, ...]:
+    """Find the instances of all engines. One that reads specs alone is among them if it counts as
+    an engine here.
+
+    engines: the facts of each engine, by its name.
+    """
+    found = tuple(
+        i
+        for name, engine in ENGINES.items()
+        for i in engine.find_instances(
+            refusals.narrow_policy_to_engine(policy, name), engines[name]
+        )
+    )
+    configured = tuple(i for i in found if i.engine in CONFIGURED)
+    return tuple(
+        i
+        for i in found
+        if i.engine in CONFIGURED or READERS[i.engine].counts_as_engine(policy, configured)
+    )
+
+
+def list_host_readers(
+    policy: Policy,
+    obs: Observation,
+    instances: tuple[Instance, ...],
+    engines: Mapping[str, Any],
+) -> tuple[consumers.Consumer, ...]:
+    """List what reads the host's specs besides its engines, each with its own directories.
+
+    engines: the facts of each engine, by its name.
+    """
+    readers = consumers.list_other_consumers(policy, consumers.read_consumer_facts(obs), instances)
+    return tuple(
+        dc.replace(r, directories=READERS[r.name].list_spec_directories(engines[r.name], r.version))
+        if r.name in READERS
+        else r
+        for r in readers
+    )
 
 
 def judge_host_specs(
@@ -375,7 +404,6 @@ class HostFacts:
     plugin: device_plugin.PluginFacts
     dra: dra.DraFacts
     consumers: consumers.ConsumerFacts
-    podman: directories.PodmanFacts
     swarm: Fact[swarm.SwarmFacts]
     sharing: sharing_resource.SharingFacts
     specs: Fact[spec_facts.SpecFacts]
@@ -414,7 +442,6 @@ def read_host_facts(
         plugin=device_plugin.read_plugin_facts(obs),
         dra=dra.read_dra_facts(obs),
         consumers=consumers.read_consumer_facts(obs),
-        podman=directories.read_podman_facts(obs),
         swarm=offers,
         sharing=sharing_resource.read_sharing_facts(policy, obs),
         specs=Fact(read_specs),

@@ -121,28 +121,18 @@ def looks_into(facts: directories.PodmanFacts, version: str) -> tuple[str, ...]:
     )
 
 
-def narrow_podman_directories(
-    facts: directories.PodmanFacts, readers: Iterable[consumers.Consumer]
-) -> tuple[consumers.Consumer, ...]:
-    """Return the readers of specs. Podman has the directories that its own files set."""
-    return tuple(
-        dc.replace(r, directories=looks_into(facts, r.version)) if r.name == NAME else r
-        for r in readers
-    )
+def list_spec_directories(facts: PodmanEngineFacts, version: str) -> tuple[str, ...]:
+    """List the directories in which a release of Podman looks for CDI specs."""
+    return looks_into(facts.settings, version)
 
 
-def advise_on_podman(
-    policy: Policy, reading: consumers.ConsumerFacts, facts: directories.PodmanFacts
-) -> tuple[str, ...]:
-    """Advise on the Podman of this host, whichever other engines are configured on it.
-
-    reading: what the host has of programs that read specs.
-    """
+def advise_on_reading(policy: Policy, facts: PodmanEngineFacts) -> tuple[str, ...]:
+    """Advise on the Podman of this host, whichever other engines are configured on it."""
     used = (policy.cdi_place,) if policy.cdi_place else policy.cdi_spec_dirs or CDI_DIRS
     return tuple(
         text
-        for reader in consumers.find_podman_consumer(policy, reading)
-        for text in list_advice(policy, facts, reader.version, used)
+        for reader in consumers.find_podman_consumer(policy, facts.readers)
+        for text in list_advice(policy, facts.settings, reader.version, used)
     )
 
 

@@ -10,7 +10,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     CDI_DIRS,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import consumers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     detect,
     directories,
@@ -108,17 +107,11 @@ def test_a_podman_that_nobody_has_set_up_reads_what_its_release_reads(
 
 def test_the_option_for_directories_ends_the_advice() -> None:
     seen = obs(files={OWN: ELSEWHERE}, packages={"podman": "5.5.2-1"})
-    assert get_codes(
-        detect.advise_on_podman(
-            Policy(), consumers.read_consumer_facts(seen), directories.read_podman_facts(seen)
-        )
-    ) == ["podman.other-directories"]
+    assert get_codes(detect.advise_on_reading(Policy(), detect.read_facts(Policy(), seen))) == [
+        "podman.other-directories"
+    ]
     assert (
-        detect.advise_on_podman(
-            Policy(cdi_spec_dirs=(NAMED,)),
-            consumers.read_consumer_facts(seen),
-            directories.read_podman_facts(seen),
-        )
+        detect.advise_on_reading(Policy(cdi_spec_dirs=(NAMED,)), detect.read_facts(Policy(), seen))
         == ()
     )
 
@@ -161,18 +154,11 @@ def test_a_hook_that_podmans_own_setting_names_is_named(
 ) -> None:
     seen = obs(files={**files, **({HOOK: "{}"} if there else {})}, packages={"podman": "5.4.2-1"})
     said = {"podman.hook-beside-cdi": {"path": HOOK, "place": where}}
-    assert get_coded(
-        detect.advise_on_podman(
-            Policy(), consumers.read_consumer_facts(seen), directories.read_podman_facts(seen)
-        )
-    ) == (said if where else {})
+    assert get_coded(detect.advise_on_reading(Policy(), detect.read_facts(Policy(), seen))) == (
+        said if where else {}
+    )
     assert (
-        detect.advise_on_podman(
-            Policy(cdi="disabled"),
-            consumers.read_consumer_facts(seen),
-            directories.read_podman_facts(seen),
-        )
-        == ()
+        detect.advise_on_reading(Policy(cdi="disabled"), detect.read_facts(Policy(), seen)) == ()
     ), "CRI-O beside it may get GPUs by that file"
 
 
@@ -207,10 +193,7 @@ DEFAULTS = {
 
 @pytest.mark.parametrize(("files", "where"), DEFAULTS.values(), ids=DEFAULTS)
 def test_a_default_runtime_that_nothing_defines_is_named(files: dict[str, str], where: str) -> None:
-    found = detect.advise_on_podman(
-        Policy(),
-        consumers.read_consumer_facts(obs(files=files, packages={"podman": "5.4.2-1"})),
-        directories.read_podman_facts(obs(files=files, packages={"podman": "5.4.2-1"})),
-    )
+    seen = obs(files=files, packages={"podman": "5.4.2-1"})
+    found = detect.advise_on_reading(Policy(), detect.read_facts(Policy(), seen))
     said = {"podman.runtime-undefined": {"name": "nvidia", "place": where}}
     assert get_coded(found) == (said if where else {})
