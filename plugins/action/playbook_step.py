@@ -30,7 +30,7 @@ STEPS: Mapping[str, str] = {
     "hand_over": "hand_node_over",
     "keep_failure": "keep_failure",
     "rollout_asked": "list_asked_hosts",
-    "rollout_batch": "pass_gate",
+    "rollout_batch": "begin_or_end_batch",
     "rollout_cluster": "apply_to_clusters",
     "rollout_plan": "plan_fleet",
     "rollout_report": "report_rollout",

@@ -101,7 +101,7 @@ DEFAULTED = frozenset(
 # Settings of the run that only some playbooks read, or only at their end.
 JUDGED_RUN = {
     "gpufleet_fleet_policy": {
-        key: arguments.derive_argument_spec("rollout_gate")["fleet_policy"][key]
+        key: arguments.derive_argument_spec("failed_hosts_check")["fleet_policy"][key]
         for key in ("type", "choices")
     },
     "gpufleet_fail_on_drift": {"type": "bool"},

@@ -58,7 +58,7 @@ options:
       - rollout_soak
     required: true
 seealso:
-  - module: gpufleet.nvidia.rollout_gate
+  - module: gpufleet.nvidia.failed_hosts_check
 """
 
 EXAMPLES = r"""

@@ -42,7 +42,7 @@ options:
     elements: str
     default: []
 seealso:
-  - module: gpufleet.nvidia.rollout_gate
+  - module: gpufleet.nvidia.failed_hosts_check
 """
 
 EXAMPLES = r"""

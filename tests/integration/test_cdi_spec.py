@@ -103,15 +103,15 @@ def test_a_file_that_nobody_reads_is_named(fleet: Fleet) -> None:
     assert [a for a in advice if "nvidia.yml" in a and a.endswith("[cdi.other-ending]")]
 
 
-@pytest.mark.nightly("by day `test_rollout_fleet.py` loses a host, and unit tests judge the gate")
-def test_a_rollout_stops_when_a_host_is_lost(fleet: Fleet) -> None:
+@pytest.mark.nightly("by day `test_rollout_fleet.py` loses a host, and unit tests judge the count")
+def test_a_play_stops_when_a_host_is_lost(fleet: Fleet) -> None:
     hosts = ["cdi-broken", "cdi-none", "cdi-ok", "cdi-unused"]
-    gate = {"gpufleet.nvidia.rollout_gate": {"max_failed": 0}}
+    check = {"gpufleet.nvidia.failed_hosts_check": {"max_failed": 0}}
     play = {
         "hosts": ",".join(hosts),
         "gather_facts": False,
         "serial": 2,
-        "tasks": [gate, {"ansible.builtin.raw": "true"}, gate],
+        "tasks": [check, {"ansible.builtin.raw": "true"}, check],
     }
     assert fleet.play([play], hosts).status == 0
     fleet.lab.link("cdi-none", "down")

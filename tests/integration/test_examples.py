@@ -88,7 +88,7 @@ NEEDS: dict[str, Needs] = {
     "host_info": Needs(options=MIRROR),
     "oci_hook": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime-hook")),
     "playbook_step": Needs(),
-    "rollout_gate": Needs(hosts="gpu_hosts", options=MIRROR),
+    "failed_hosts_check": Needs(hosts="gpu_hosts", options=MIRROR),
     "toolkit_config": Needs(),
     "toolkit_packages": Needs(options=MIRROR),
     # The example shows upstream's key; the lab has one of its own.

@@ -134,12 +134,12 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("results",),
         (
             "drain",
+            "failed_hosts_check",
             "fleet_table",
-            "rollout_gate",
         ),
     ),
-    (("fleet_policy",), ("rollout_gate",)),
-    (("max_failed",), ("rollout_gate",)),
+    (("fleet_policy",), ("failed_hosts_check",)),
+    (("max_failed",), ("failed_hosts_check",)),
     (("collection", "file", "host", "password", "token", "username", "validate_certs"), ("awx",)),
     (
         (

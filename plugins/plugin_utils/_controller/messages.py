@@ -435,9 +435,9 @@ COLUMN_VALUE = Sentence(
     why="{cause}",
     next=COLUMN_STEP,
 )
-ROLLOUT_STOPS = Sentence(
-    "rollout-gate.stops",
-    "the rollout stops here: {sentence}: {hosts}",
+PLAY_STOPS = Sentence(
+    "failed-hosts-check.stops",
+    "the play stops here: {sentence}: {hosts}",
     next="Look at those hosts first, then run again for the rest, or raise gpufleet_max_failed",
 )
 STEP_NOT_ONCE = Sentence(

@@ -49,7 +49,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
 )
 
 
-def pass_gate(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
+def begin_or_end_batch(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
     """Begin or end the batch, and return the progress and the hosts that must not start.
 
     With `tried`, tell of every batch.
@@ -64,20 +64,20 @@ def pass_gate(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
     tried = args["point"] == "tried"
     number = 0 if tried else get_batch_number(plan, variables)
     writer = EventWriter(action, variables, wanted.events if not check else ())
-    gate = Gate(args, plan, wanted, number, variables["hostvars"], check, writer)
+    task = BatchTask(args, plan, wanted, number, variables["hostvars"], check, writer)
     if tried:
-        return tell_tried_batches(gate, variables.get("ansible_play_batch") or ())
+        return tell_tried_batches(task, variables.get("ansible_play_batch") or ())
     found = get_progress_before_batch(plan, number, variables["hostvars"])
     return (
-        end_rollout_batch(gate, found)
+        end_rollout_batch(task, found)
         if args["point"] == "end"
-        else begin_rollout_batch(gate, found, variables.get("ansible_play_batch") or ())
+        else begin_rollout_batch(task, found, variables.get("ansible_play_batch") or ())
     )
 
 
 @dc.dataclass(frozen=True)
-class Gate:
-    """One batch at its gate, with the task's arguments and what is known of the hosts."""
+class BatchTask:
+    """The task that begins or ends a batch: its arguments, and what is known of the hosts."""
 
     args: Mapping[str, Any]
     plan: Mapping[str, Any]
@@ -111,16 +111,16 @@ class Gate:
 
 
 def begin_rollout_batch(
-    gate: Gate, found: progress.Progress, batch: Collection[str]
+    task: BatchTask, found: progress.Progress, batch: Collection[str]
 ) -> dict[str, Any]:
     """Begin a batch; with `ready`, answer whether it may begin.
 
     batch: the hosts that Ansible has in it.
     """
-    found = admit_batch_hosts(gate, found, batch)
-    if gate.args["point"] == "ready":
-        return shape_batch_result(gate.args, found, {})
-    plan, wanted, number, check = gate.plan, gate.wanted, gate.number, gate.check
+    found = admit_batch_hosts(task, found, batch)
+    if task.args["point"] == "ready":
+        return shape_batch_result(task.args, found, {})
+    plan, wanted, number, check = task.plan, task.wanted, task.number, task.check
     found = found if check else ask_gate_before_first(found, wanted, number)
     found = found if check or found.began else dc.replace(found, began=time.time())
     console.show(
@@ -131,79 +131,79 @@ def begin_rollout_batch(
     )
     found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
     found = (
-        report_rollout_stop(gate.writer, gate.earlier, found)
+        report_rollout_stop(task.writer, task.earlier, found)
         if found.ended
-        else gate.writer.write(found, events.BATCH, events.build_batch_place(plan, number))
+        else task.writer.write(found, events.BATCH, events.build_batch_place(plan, number))
     )
     soaks, clusters = wanted.soak > 0 and not check, bool(plan.get("clusters"))
     looks = {"soaks": soaks, "clusters": clusters, "looks": soaks or (clusters and not check)}
-    held = progress.map_held_hosts(found, gate.classes)
-    needs = find_needs(gate, held, bool(found.ended), soaks, clusters)
-    files = steps_of_batch.choose_files(needs, gate.args["settings"].get("tasks") or {})
+    held = progress.map_held_hosts(found, task.classes)
+    needs = find_needs(task, held, bool(found.ended), soaks, clusters)
+    files = steps_of_batch.choose_files(needs, task.args["settings"].get("tasks") or {})
     return {
-        **shape_batch_result(gate.args, found, held),
+        **shape_batch_result(task.args, found, held),
         **looks,
         "files": files,
         "verifies": needs.verifies,
-        **gate.writer.result,
+        **task.writer.result,
     }
 
 
 def find_needs(
-    gate: Gate, held: Collection[str], ends: bool, soaks: bool, clusters: bool
+    task: BatchTask, held: Collection[str], ends: bool, soaks: bool, clusters: bool
 ) -> steps_of_batch.Needs:
     """Return what the hosts of a batch need besides their change."""
     known = [
-        host_variables.HostVariables(gate.hostvars, host)
-        for host in gate.classes
+        host_variables.HostVariables(task.hostvars, host)
+        for host in task.classes
         if host not in held
     ]
     drains = any(registered.DRAIN_CHECK in variables for variables in known)
-    verifies = not gate.check and any(map(host_variables.wants_verification, known))
-    return steps_of_batch.Needs(ends, drains, soaks, clusters, verifies, gate.check)
+    verifies = not task.check and any(map(host_variables.wants_verification, known))
+    return steps_of_batch.Needs(ends, drains, soaks, clusters, verifies, task.check)
 
 
 def admit_batch_hosts(
-    gate: Gate, found: progress.Progress, batch: Collection[str]
+    task: BatchTask, found: progress.Progress, batch: Collection[str]
 ) -> progress.Progress:
     """Decide which hosts of the batch may start, or why the rollout ends before it."""
-    plan, number = gate.plan, gate.number
-    found = check_planned_batch(found, gate.classes, batch)
-    found = limit_to_wave(found, gate.wanted, gate.batch["wave"])
-    found = found if gate.check else check_window(found, gate.wanted)
+    plan, number = task.plan, task.number
+    found = check_planned_batch(found, task.classes, batch)
+    found = limit_to_wave(found, task.wanted, task.batch["wave"])
+    found = found if task.check else check_window(found, task.wanted)
     most = room.limits(plan)
     found = room.begin_batch(
         found,
-        list_hosts_out_of_service(plan, number, gate.hostvars, most.groups),
+        list_hosts_out_of_service(plan, number, task.hostvars, most.groups),
         list_remaining_batches(plan, number),
         most,
     )
-    found = gate.refuse_batch(found)
-    if not gate.args["declined"]:
+    found = task.refuse_batch(found)
+    if not task.args["declined"]:
         return found
     return progress.end_progress(found, run_messages.ENDED_BY_PERSON.fill(), paused=True)
 
 
-def end_rollout_batch(gate: Gate, found: progress.Progress) -> dict[str, Any]:
+def end_rollout_batch(task: BatchTask, found: progress.Progress) -> dict[str, Any]:
     """End a batch: judge what became of its hosts, and whether the rollout goes on."""
-    plan, check, classes = gate.plan, gate.check, gate.classes
+    plan, check, classes = task.plan, task.check, task.classes
     held = progress.map_held_hosts(found, classes)
     known = {
-        host: host_variables.HostVariables(gate.hostvars, host)
+        host: host_variables.HostVariables(task.hostvars, host)
         for host in classes
         if host not in held
     }
     words = {host: get_host_word(variables, check) for host, variables in known.items()}
     came = [host for host, said in words.items() if said in ("yes", "no")]
-    looked = came if gate.wanted.soak > 0 and not check else ()
+    looked = came if task.wanted.soak > 0 and not check else ()
     sick = {
         host: why
         for host in looked
         if (why := health.explain_ill_health(get_second_look(host, plan, known[host])))
     }
     total = sum(len(batch["hosts"]) for batch in plan["batches"])
-    ended = progress.Ended(words, classes, gate.batch["wave"] == rollout.CANARY, sick)
-    found = gate.refuse_batch(progress.update_progress(found, ended, total, gate.wanted.max_failed))
+    ended = progress.Ended(words, classes, task.batch["wave"] == rollout.CANARY, sick)
+    found = task.refuse_batch(progress.update_progress(found, ended, total, task.wanted.max_failed))
     warnings = (
         []
         if check
@@ -211,31 +211,31 @@ def end_rollout_batch(gate: Gate, found: progress.Progress) -> dict[str, Any]:
             lambda: claims.end_claims([host for host in came if host not in sick])
         )
     )
-    found = found if check or found.ended else ask_gate_check(found, gate.wanted)
+    found = found if check or found.ended else ask_gate_check(found, task.wanted)
     by_host = {
         host: describe_host_line(host, words[host], sick.get(host, ""), plan, known[host])
         for host in events.sort_outcome_words(words)
     }
     seconds = max(time.time() - found.began, 1.0) if found.began else 0.0
-    limit = gate.wanted.max_failed.compute_number(total)
-    line = events.summarize_batch(gate.number, plan, words, found, limit=limit, seconds=seconds)
+    limit = task.wanted.max_failed.compute_number(total)
+    line = events.summarize_batch(task.number, plan, words, found, limit=limit, seconds=seconds)
     console.show([*events.list_hosts(by_host), line])
-    found = gate.writer.write(
+    found = task.writer.write(
         found,
         events.GATE,
         {
-            **events.build_batch_place(plan, gate.number),
+            **events.build_batch_place(plan, task.number),
             **events.build_gate_event(words, found, total),
         },
     )
-    found = report_rollout_stop(gate.writer, gate.earlier, found)
+    found = report_rollout_stop(task.writer, task.earlier, found)
     return {
-        **shape_batch_result(gate.args, found, {}),
-        "warnings": [*warnings, *gate.writer.result.get("warnings", ())],
+        **shape_batch_result(task.args, found, {}),
+        "warnings": [*warnings, *task.writer.result.get("warnings", ())],
     }
 
 
-def tell_tried_batches(gate: Gate, tried: Collection[str]) -> dict[str, Any]:
+def tell_tried_batches(task: BatchTask, tried: Collection[str]) -> dict[str, Any]:
     """Tell of each batch what the gate would make of it, by what its hosts said in check mode.
 
     There nothing is restarted, so Ansible had all hosts in one batch. Return the progress at the
@@ -243,11 +243,11 @@ def tell_tried_batches(gate: Gate, tried: Collection[str]) -> dict[str, Any]:
 
     tried: the hosts that Ansible had.
     """
-    planned = [host for batch in gate.plan["batches"] for host in batch["hosts"]]
+    planned = [host for batch in task.plan["batches"] for host in batch["hosts"]]
     found = check_planned_batch(progress.Progress(), planned, tried)
     started: list[str] = []
-    for number in range(len(gate.plan["batches"])):
-        one = dc.replace(gate, number=number)
+    for number in range(len(task.plan["batches"])):
+        one = dc.replace(task, number=number)
         begun = begin_rollout_batch(one, found, list(one.classes))
         found = progress.read_progress(begun["progress"])
         if found.ended:

@@ -53,7 +53,7 @@ from tests.unit.coded import read_all_coded
 
 MODULES = [
     "host", "host_info", "containerd_runtime", "crio_runtime", "docker_runtime",
-    "toolkit_config", "oci_hook", "cdi_spec", "cdi_spec_info", "host_verify", "rollout_gate",
+    "toolkit_config", "oci_hook", "cdi_spec", "cdi_spec_info", "host_verify", "failed_hosts_check",
     "toolkit_repository", "fleet_table", "variables_check", "gpu_health_info", "gpu_diagnose",
 ]  # fmt: skip
 

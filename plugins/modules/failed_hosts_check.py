@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: rollout_gate
-short_description: Stop a rollout when too many hosts failed or were lost
+module: failed_hosts_check
+short_description: Stop a play when too many hosts failed or were lost
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
@@ -62,7 +62,7 @@ EXAMPLES = r"""
   serial: [1, '10%', '30%']
   tasks:
     - name: Stop if too many hosts are lost already
-      gpufleet.nvidia.rollout_gate:
+      gpufleet.nvidia.failed_hosts_check:
         max_failed: 2%
       run_once: true
 
@@ -70,7 +70,7 @@ EXAMPLES = r"""
       gpufleet.nvidia.host:
 
     - name: Stop before the next wave if too many hosts are lost
-      gpufleet.nvidia.rollout_gate:
+      gpufleet.nvidia.failed_hosts_check:
         max_failed: 2%
       run_once: true
 """

@@ -1,9 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stop a rollout if too many hosts failed or were lost, or if the fleet is not uniform and should
-be.
-"""
+"""Stop a play if too many hosts failed or were lost, or if the fleet is not uniform and should be."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
     registered,
 )
 
-SPEC = arguments.derive_argument_spec("rollout_gate")
+SPEC = arguments.derive_argument_spec("failed_hosts_check")
 
 
 def was_host_lost(variables: Mapping[str, Any], results: str) -> bool:
@@ -83,7 +81,7 @@ class ActionModule(ActionBase):
         }
         if verdict.ok:
             return {**answer, "msg": verdict.sentence}
-        row, hosts = messages.ROLLOUT_STOPS, names.show_some_runs(lost)
+        row, hosts = messages.PLAY_STOPS, names.show_some_runs(lost)
         error = PlanError(row.fill(sentence=verdict.sentence, hosts=hosts))
         return {
             **answer,
