@@ -22,7 +22,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 # the variable, and the statistic of the run that passes it on
 SETTING = "gpufleet_rollout_approved_changes"
 DIGEST = re.compile(rf"[0-9a-f]{{{change.LENGTH}}}")
-OLDER = re.compile(r"[0-9a-f]{16}")
 Approved = Mapping[str, frozenset[str]]
 
 
@@ -30,31 +29,15 @@ def parse_approved_digests(value: Any) -> Approved | None:
     """Parse the setting into a mapping of class to digests. Return None if nothing was approved in
     this way.
 
-    An empty mapping approves nothing. Raise PlanError for a value of another form and for digests
-    of older releases.
+    An empty mapping approves nothing. Raise PlanError for a value of another form.
     """
     if value is None or value == "":
         return None
     given = _read_data(value)
-    _refuse_older(given)
     if not isinstance(given, Mapping) or not all(_digests(v) for v in given.values()):
         row = messages.NO_APPROVED_CHANGES
         raise PlanError(row.fill(value=str(value)[:80], digits=change.LENGTH))
     return {str(text): frozenset(map(str, digests)) for text, digests in given.items()}
-
-
-def _refuse_older(given: Any) -> None:
-    """Raise PlanError for digests of older releases, which did not cover the content of files."""
-    lists = (
-        [v for v in given.values() if isinstance(v, list | tuple)]
-        if isinstance(given, Mapping)
-        else []
-    )
-    older = next(
-        (str(digest) for digests in lists for digest in digests if OLDER.fullmatch(str(digest))), ""
-    )
-    if older:
-        raise PlanError(messages.OLDER_DIGEST.fill(digest=older, digits=change.LENGTH))
 
 
 def _read_data(value: Any) -> Any:

@@ -36,7 +36,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.bou
 OPTION = "approved_change"
 NONE = "none"  # the host had nothing to do when the plan was approved
 DIGEST = re.compile(rf"[0-9a-f]{{{change.LENGTH}}}")
-OLD = re.compile(r"[0-9a-f]{16}")
 
 
 @dc.dataclass(frozen=True)
@@ -92,8 +91,6 @@ def parse_approval(value: Any) -> Approval:
     text = str(value or "")
     if text in ("", NONE) or DIGEST.fullmatch(text):
         return Approval(text)
-    if OLD.fullmatch(text):
-        raise PlanError(messages.OLDER_CHANGE.fill(option=OptionName(OPTION), value=text))
     row = messages.NO_DIGEST
     raise PlanError(row.fill(option=OptionName(OPTION), value=text[:80], digits=change.LENGTH))
 

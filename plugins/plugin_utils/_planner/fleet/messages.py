@@ -200,22 +200,10 @@ NO_APPROVED_CHANGES = Sentence(
     next="Pass on what gpufleet.nvidia.plan has set as the statistic of that name, "
     "a class with its digests of {digits} digits: {{class: [5f0c1d2e...]}}",
 )
-OLDER_DIGEST = Sentence(
-    "approval.older-digest",
-    "gpufleet_rollout_approved_changes has {digest}",
-    why="a digest of 16 digits is of an older release, and did not bind the content of files; today's have {digits}",
-    next=AGAIN,
-)
 NO_DIGEST = Sentence(
     "approval.digest",
     "{option} is {value!r}",
     why="it is neither a digest of {digits} digits nor none",
-    next=AGAIN,
-)
-OLDER_CHANGE = Sentence(
-    "approval.older-change",
-    "{option} is {value!r}",
-    why="it is of an older release, whose digests did not bind the content of files",
     next=AGAIN,
 )
 OTHER_CHANGE = Sentence(

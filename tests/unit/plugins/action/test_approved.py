@@ -281,7 +281,7 @@ def test_a_repository_whose_release_the_plan_knows_brings_what_was_approved(
 
 @pytest.mark.parametrize(
     ("value", "code"),
-    [("5f0c1d2e3a4b5c6d", "older-change"), ("yes", "digest"), ("A" * 64, "digest")],
+    [("5f0c1d2e3a4b5c6d", "digest"), ("yes", "digest"), ("A" * 64, "digest")],
 )
 def test_what_is_no_digest_is_refused_before_a_host_is_looked_at(
     process: HostProcess, value: str, code: str

@@ -104,18 +104,3 @@ WRONG = [
 def test_what_is_no_approval_is_refused(value: Any) -> None:
     with pytest.raises(PlanError, match=r"\[approval.not-a-dictionary\]$"):
         settings.build_rollout_settings({"approved_changes": value})
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"L4": ["5f0c1d2e3a4b5c6d"]},
-        '{"L4": ["5f0c1d2e3a4b5c6d"]}',
-        {"L4": ["5f0c" * 16, "5f0c1d2e3a4b5c6d"]},
-    ],
-)
-def test_an_approval_of_an_older_release_is_refused_by_name(value: Any) -> None:
-    with pytest.raises(PlanError) as error:
-        settings.build_rollout_settings({"approved_changes": value})
-    assert error.value.what == "gpufleet_rollout_approved_changes has 5f0c1d2e3a4b5c6d"
-    assert error.value.next == "Plan again, and have that plan approved"
