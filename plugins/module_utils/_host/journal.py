@@ -259,17 +259,9 @@ def list_transaction_names(base, place_="journal"):
 
 
 def list_transactions(base):
-    """List all transactions, oldest first, also several of one second. One without readable states
-    has the state "unreadable".
-    """
-    found = [
-        meta
-        for meta in (read_transaction(base, name) for name in list_transaction_names(base))
-        if meta
-    ]
-    # Those of earlier releases have no number, and so come first. Several of one second are told
-    # apart by their own time.
-    return sorted(found, key=lambda meta: (meta["name"].partition("-")[0], meta.get("epoch") or 0))
+    """List all transactions, oldest first. One without readable states has the state "unreadable"."""
+    found = (read_transaction(base, name) for name in list_transaction_names(base))
+    return [meta for meta in found if meta]
 
 
 def make_next_name(base, id_):
