@@ -40,7 +40,7 @@ WARNING = "<4>"  # systemd's mark for the level of a line
 
 def main(arguments):
     """Run the guard, unless an earlier one has not ended. Return the exit status."""
-    with is_first_guard(read_instructions(arguments[0]).get("running")) as alone:
+    with is_first_guard(read_instructions(arguments[0])["running"]) as alone:
         if alone:
             try:
                 return guard(arguments)
@@ -60,16 +60,14 @@ def is_first_guard(path):
     systemd goes on without a guard that waits in the kernel, and would start the next beside it
     each minute.
 
-    path: a file of root's alone, since any account may lock a file that it can open. None in
-    instructions of earlier releases.
+    path: a file of root's alone, since any account may lock a file that it can open.
     """
     with contextlib.ExitStack() as stack:
         alone = True
         try:
-            if path:
-                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-                stack.callback(os.close, fd)
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            stack.callback(os.close, fd)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             alone = False
         except OSError:  # if there can be no such file, specs are guarded all the same

@@ -573,7 +573,8 @@ def test_what_stays_on_a_host_is_one_file(tmp_path: Path) -> None:
     modules = [{"name": "gpufleet-no-such-module", "device": "gone"}]
     rules = {"majors": str(tmp_path / "majors"), "modules": modules, "nodes": [], "seconds": 20}
     (tmp_path / "device_nodes").write_text(json.dumps(rules))
-    (tmp_path / "cdi_guard").write_text(json.dumps({"files": [], "aside": str(tmp_path)}))
+    guarded = {"files": [], "aside": str(tmp_path), "running": str(tmp_path / "running")}
+    (tmp_path / "cdi_guard").write_text(json.dumps(guarded))
     (tmp_path / "mps").write_text(
         json.dumps({"program": "no-such-tool", "seconds": 20, "patience": 20, "environment": {}})
     )

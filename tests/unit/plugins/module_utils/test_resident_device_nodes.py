@@ -239,7 +239,14 @@ def test_a_lock_that_cannot_be_opened_is_not_one_that_nobody_holds(
 ):
     lock = host / "lock"
     monkeypatch.setattr(programs, "LOCK", str(lock))
-    wanted = rules(host, [fixed(host)], settings=[], files=[], aside=str(host / "aside"))
+    wanted = rules(
+        host,
+        [fixed(host)],
+        settings=[],
+        files=[],
+        aside=str(host / "aside"),
+        running=str(host / "running"),
+    )
     assert program.main(wanted) == 0
     (host / "dev" / "null").unlink() if program is device_nodes and os.geteuid() == 0 else None
     lock.unlink()

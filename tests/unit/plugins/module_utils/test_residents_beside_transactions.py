@@ -74,6 +74,7 @@ class Host(HostDirectory):
         super(Host, self).__init__(directory)
         self.file, self.aside = self.etc / "a.yaml", directory / "aside" / "a.yaml"
         self.fact, self.settings = directory / "library", directory / "settings.json"
+        self.running = directory / "running"
         self.file.write_text(OLD)
         self.woken, self.systemd = [], lambda: False
         os.makedirs(self.journal)
@@ -98,9 +99,8 @@ class Host(HostDirectory):
             "sha256": sha(text),
             "facts": [{"what": "files", "paths": [str(self.fact)]}],
         }
-        self.settings.write_text(
-            json.dumps({"aside": str(self.aside.parent), "units": [UNIT], "files": [entry]})
-        )
+        said = {"aside": str(self.aside.parent), "running": str(self.running), "units": [UNIT]}
+        self.settings.write_text(json.dumps(dict(said, files=[entry])))
 
     def guard(self):
         return cdi_guard.main([str(self.settings)])
