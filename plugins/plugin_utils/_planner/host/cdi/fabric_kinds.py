@@ -152,19 +152,16 @@ def suggest_channels_remedy(missing: Sequence[str]) -> str:
 def advise_on_fabric_kinds(
     policy: Policy, nodes: Fact[Mapping[str, DeviceFile]], plan: Plan
 ) -> tuple[str, ...]:
-    """Return advice if containers get less than before, or if channels are there and none is
-    offered.
+    """Return advice if a spec is written, and channels are there and none is offered.
 
-    The second counts only if a spec is written. Each HGX has NVSwitches that no container has a use
-    for, so they alone are not worth advice.
+    Each HGX has NVSwitches that no container has a use for, so they alone are not worth advice.
     """
-    corrected = any(d.cause == "safety" for d in plan.differences)
     offers_none = (
         plan.changes
         and layouts.CHANNELS in list_unasked_layouts(policy)
         and gpus.list_channel_nodes(nodes.value)
     )
-    return (messages.FABRIC_ON_REQUEST.fill(),) if corrected or offers_none else ()
+    return (messages.FABRIC_ON_REQUEST.fill(),) if offers_none else ()
 
 
 def list_unheard_options(policy: Policy, why: str) -> tuple[str, ...]:

@@ -120,10 +120,6 @@ WRITTEN = Sentence(
     "devices according to {source}; no consumer on this host is too old for CDI {version}",
 )
 STALE_REPLACED = Sentence("cdi.stale-replaced", "stale: the spec {problem}")
-FABRIC_TAKEN_BACK = Sentence(
-    "cdi.fabric-taken-back",
-    "safety-correction: every container with a GPU got {nodes} without asking; containers that run keep them; {reason}",
-)
 REFRESHED = Sentence("cdi.refreshed", "{path} {problem}")
 LINK = Sentence(
     "cdi.link",

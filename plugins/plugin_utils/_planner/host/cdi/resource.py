@@ -49,7 +49,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     files,
     lost,
     messages,
-    safety_correction,
     shared_kinds,
     spec_facts,
     staleness,
@@ -610,20 +609,11 @@ def plan_spec_write(
     why = messages.WRITTEN.fill(source=source, version=spec.version)
     if verdict and verdict.reasons:
         why = messages.STALE_REPLACED.fill(problem=verdict.sentence)
-    unasked = safety_correction.explain_safety_correction(files.is_own_spec(file), file, spec, why)
-    why = unasked or why
     text = spec_writer.render_spec(spec)
     before, after = (
         described.describe_file_before(file, spec, files.SPEC_MODE),
         f"{described.describe_spec(spec)} ({owned_file.name_content(text)})",
     )
-    planned = owned_file.plan_owned_file(
+    return owned_file.plan_owned_file(
         file, text, why=why, key=spec.kind, before=before, after=after, mode=files.SPEC_MODE
-    )
-    return (
-        dc.replace(
-            planned, differences=tuple(dc.replace(d, cause="safety") for d in planned.differences)
-        )
-        if unasked
-        else planned
     )

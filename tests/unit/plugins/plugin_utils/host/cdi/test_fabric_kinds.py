@@ -32,7 +32,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
     reader,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     VOID_MOUNT,
     Spec,
@@ -43,7 +42,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 
 from tests.unit import cdi_plans
 from tests.unit.builders import obs
-from tests.unit.coded import read_all_coded, read_coded
+from tests.unit.coded import read_all_coded
 from tests.unit.gpus import host, node, nvml
 
 SPEC, IMEX, SWITCH = (
@@ -60,12 +59,6 @@ CHANNELS = {
     f"/dev/nvidia-caps-imex-channels/channel{number}": node(509, number) for number in (0, 7, 10)
 }
 FABRIC = {**host(1), **SWITCHES, **CHANNELS}
-# Where earlier releases had the fabric's nodes: among the control nodes.
-EARLIER = writer.HEADER + (
-    "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ncontainerEdits:\n  env: [NVIDIA_VISIBLE_DEVICES=void]\n  deviceNodes:\n"
-    + "".join(f"  - path: {path}\n" for path in (*CONTROL, *SWITCHES, *CHANNELS))
-    + "devices:\n- name: '0'\n  containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia0\n"
-)
 
 
 def look(files: dict[str, Any]) -> Observation:
@@ -321,36 +314,9 @@ def test_the_watch_holds_such_a_spec_against_its_nodes_alone() -> None:
     ]
 
 
-# ---------------------------------------------------------------- taken back
+# ---------------------------------------------------------------- advice
 
 ON_REQUEST = "cdi.fabric-on-request"
-
-
-def test_what_containers_got_unasked_is_taken_back_with_a_cause_of_its_own() -> None:
-    made = plan({**FABRIC, SPEC: EARLIER})
-    (difference,) = (d for d in made.differences if d.path == SPEC)
-    assert difference.cause == "safety"
-    code, values = read_coded(difference.why)
-    assert code == "cdi.fabric-taken-back"
-    assert values["nodes"].startswith("/dev/nvidia-nvswitch0, ")
-    assert values["nodes"].endswith(" and 2 more")
-    assert ON_REQUEST in map(get_code, made.advice)
-    assert not any(made.restarts), "running containers are left alone"
-
-
-def test_other_changes_do_not_carry_that_cause() -> None:
-    calm = plan(
-        {
-            **host(1),
-            SPEC: EARLIER.replace(
-                "\n".join(f"  - path: {p}" for p in (*SWITCHES, *CHANNELS)) + "\n", ""
-            ),
-        }
-    )
-    assert [(d.cause, get_code(d.why) == "cdi.fabric-taken-back") for d in calm.differences] == [
-        (None, False)
-    ]
-    assert ON_REQUEST not in map(get_code, calm.advice)
 
 
 def test_a_host_with_channels_is_told_once() -> None:

@@ -159,7 +159,7 @@ IGNORED = "features.ignore-imex-channel-requests"
 # What a policy makes of the two keys: values before, values after.
 TAKEN_BACK = [
     (
-        "an earlier release accepted mounts on strict hosts",
+        "a strict host that accepts mounts",
         STRICT,
         "true",
         {ACCEPTED: (True, False), IGNORED: (None, True)},
