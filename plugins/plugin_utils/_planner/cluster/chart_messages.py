@@ -115,6 +115,10 @@ TOOLKIT_OFF = Sentence(
     "helm.toolkit-off",
     "The operator's toolkit is off, since this collection configures the engines.",
 )
+DRIVER_OFF = Sentence(
+    "helm.driver-off",
+    "The operator's driver containers are off, since these hosts have the driver's files in their own root (gpufleet_cdi_driver_root).",
+)
 TOOLKIT_BY_NRI = Sentence(
     "helm.toolkit-by-nri",
     "{path} is set: the operator's toolkit is an NRI plugin, so it needs no path and no handler of an engine. containerd 1.7 serves NRI "
@@ -125,6 +129,13 @@ NRI_ON_SOME = Sentence(
     "{path} is set, and {hosts} do not keep the operator's toolkit",
     why="the operator's pods get their GPUs from the NRI plugin in that toolkit, and none on these hosts",
     next="Leave {path} out of gpufleet_kubernetes_values, or leave these hosts to the operator",
+)
+NO_CLUSTER_POLICY = Sentence(
+    "helm.no-cluster-policy",
+    "gpufleet_kubernetes_values sets {path} to {value!r}",
+    why="without a ClusterPolicy the operator runs no device plugin and no toolkit, so all that is rendered here has no effect",
+    next="Leave {path} out, or leave the hosts' GPUs to NVIDIA's DRA driver (gpufleet_dra, docs/cluster.md) and take this cluster "
+    "out of gpufleet.nvidia.kubernetes",
 )
 TOOLKIT_FOR_ALL = Sentence(
     "helm.toolkit-for-all",

@@ -78,6 +78,13 @@ OF_GROUPS: Mapping[str, Callable[[Group], Any]] = {
 # have an annotation in the place of a RuntimeClass (TransformToolkit and setRuntimeClassName in
 # controllers/object_controls.go; without it: rwlove/home-ops pull request 14313).
 NRI = "cdi.nriPluginEnabled"
+# With ClusterPolicy, which the chart makes by default, the operator runs the device plugin; with
+# GPUCluster it runs NVIDIA's DRA driver instead, and neither plugin nor toolkit. Both values are
+# of gpu-operator v26.7 (templates/clusterpolicy.yaml, gpucluster.yaml and validations.yaml).
+WITHOUT_POLICY: Mapping[str, bool] = {"gpuCluster.deployCR": True, "clusterPolicy.deployCR": False}
+# Off where hosts have a driver of their own. state-driver of the operator runs a container with
+# one otherwise.
+DRIVER = "driver.enabled"
 # Profile -> value of the chart that is rendered for all nodes -> the variable that sets it.
 RENDERED: Mapping[str, Mapping[str, str]] = {
     CHART: {"config.name": "gpufleet_kubernetes_config_map"},
@@ -137,7 +144,8 @@ def build_chart_values(
     plugin's. Raise PlanError for values that contradict the groups.
     """
     require_given(groups, given)
-    kept = {one.host: one.toolkit for one in out if one.operator} if profile == OPERATOR else {}
+    left_out = tuple(out)
+    kept = {o.host: o.toolkit for o in left_out if o.operator} if profile == OPERATOR else {}
     if not groups and not kept:
         return Values({}, ())
     made = (
@@ -145,6 +153,8 @@ def build_chart_values(
         if profile == CHART
         else build_operator_values(groups, kept, config_map, environment, given)
     )
+    if profile == OPERATOR and have_own_driver(groups, left_out) and not kept:
+        made = add_driver_value(made, given)
     own_values.require_as_rendered(RENDERED[profile], made.values, given)
     own_values.require_not_set("devicePlugin.env", KNOWN, ENVIRONMENT, given)
     return dc.replace(made, values=own_values.merge_own_values(made.values, given))
@@ -220,6 +230,7 @@ def build_operator_values(
 
     kept: host -> what its toolkit configures, for hosts that the operator keeps.
     """
+    require_cluster_policy(given)
     require_fit(groups, environment)
     require_no_toolkit(groups, kept, environment)
     require_no_nri(groups, given)
@@ -236,6 +247,25 @@ def build_operator_values(
     if groups:
         why = (*why, chart_messages.OPERATOR_SETS_FOR_ALL.fill(variables=said))
     return Values(values, why)
+
+
+def have_own_driver(groups: Sequence[Group], left_out: Iterable[LeftOut]) -> bool:
+    """Tell whether all hosts of a cluster have the driver's files in their own root.
+
+    The inventory says so, also of a host that was not reached: a loss has to change no value.
+    """
+    roots = {group.setting.driver_root for group in groups}
+    return bool(groups) and roots | {o.driver_root for o in left_out if not o.gone} == {"/"}
+
+
+def add_driver_value(made: Values, given: Mapping[str, Any]) -> Values:
+    """Add to the operator's values that it runs no driver. The user's own value counts."""
+    if own_values.get_nested_value(given, DRIVER) is not None:
+        return made
+    return Values(
+        {**made.values, "driver": {"enabled": False}},
+        (*made.why, chart_messages.DRIVER_OFF.fill()),
+    )
 
 
 def build_toolkit_values(
@@ -402,6 +432,13 @@ def reads_annotation_prefix(m: ClusterMember, prefix: str) -> bool:
     An engine reads its own prefix alone, and the NVIDIA runtime reads the configured ones.
     """
     return prefix == "cdi.k8s.io/" if m.injection == "native-cdi" else prefix in m.answers
+
+
+def require_cluster_policy(given: Mapping[str, Any]) -> None:
+    """Raise PlanError if the user's values leave the operator without a ClusterPolicy."""
+    for path, value in WITHOUT_POLICY.items():
+        if own_values.get_nested_value(given, path) is value:
+            raise PlanError(chart_messages.NO_CLUSTER_POLICY.fill(path=path, value=value))
 
 
 def require_no_nri(groups: Sequence[Group], given: Mapping[str, Any]) -> None:

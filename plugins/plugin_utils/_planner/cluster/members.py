@@ -131,6 +131,7 @@ class LeftOut:
     operator: bool = False  # the GPU Operator's toolkit configures its engine
     # the settings that the toolkit needs for it
     toolkit: operator_toolkit.ToolkitSettings | None = None
+    driver_root: str = "/"
 
 
 Host = ClusterMember | LeftOut
@@ -158,7 +159,11 @@ def find_member(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Ho
     Raise PlanError for a setting of the host that is no choice.
     """
     out = LeftOut(
-        host, node_names.require_node_name(host, wanted.node), get_cluster_name(result, wanted), ""
+        host,
+        node_names.require_node_name(host, wanted.node),
+        get_cluster_name(result, wanted),
+        "",
+        driver_root=wanted.driver_root,
     )
     why = outcomes.explain_trouble(result)
     if why:

@@ -280,6 +280,16 @@ REFUSED: dict[str, tuple[dict[str, dict[str, Any]], dict[str, Any], str]] = {
         },
         "gpufleet_kubernetes_values sets DEVICE_LIST_STRATEGY in devicePlugin.env",
     ),
+    "claims instead of the device plugin (gpu-operator 26.7)": (
+        {"gpu1": native()},
+        {"profile": "operator", "values": {"gpuCluster": {"deployCR": True}}},
+        "gpufleet_kubernetes_values sets gpuCluster.deployCR to True",
+    ),
+    "no device plugin": (
+        {"gpu1": native()},
+        {"profile": "operator", "values": {"clusterPolicy": {"deployCR": False}}},
+        "gpufleet_kubernetes_values sets clusterPolicy.deployCR to False",
+    ),
     "another name of devices than the operator's": (
         {"gpu1": native()},
         {"profile": "operator", "environment": {"DEVICE_ID_STRATEGY": "index"}},
@@ -340,6 +350,7 @@ def test_the_operators_files_hold_what_its_environment_does_not_say() -> None:
         "flags": {"plugin": {"nvidiaCTKPath": "/usr/bin/nvidia-ctk"}},
     }
     assert found.values.values["toolkit"] == {"enabled": False}
+    assert found.values.values["driver"] == {"enabled": False}
     assert found.nodes[0]["metadata"]["labels"][objects.TOOLKIT_LABEL] == "false"
 
 

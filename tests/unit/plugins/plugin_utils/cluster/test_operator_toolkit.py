@@ -9,11 +9,15 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    files,
+    members,
+    objects,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
 
-from tests.unit.cluster_hosts import native, rendered
+from tests.unit.cluster_hosts import hosts, native, rendered
 from tests.unit.records import instance
 
 TOOLKIT = "/usr/local/nvidia/toolkit/nvidia-container-runtime"
@@ -248,3 +252,34 @@ def test_an_nri_plugin_is_told_no_path_and_has_no_runtime_class() -> None:
         values(native(), **nri)
     off = {"values": {"cdi": {"nriPluginEnabled": False}}}
     assert values(there, **off)["toolkit"]["env"]
+
+
+CONTAINER = members.OfInventory(driver_root="/run/nvidia/driver")
+HOOK = {"NVIDIA_CDI_HOOK_PATH": "/usr/bin/nvidia-cdi-hook"}
+LOST: dict[str, Any] = {"msg": "not reached", "unreachable": True}
+GONE: dict[str, Any] = {**native(), "decision": {"skipped": "no GPU"}}
+# case -> hosts, what the inventory says of them, the user's value, what the chart gets
+DRIVERS: dict[
+    str, tuple[dict[str, Any], dict[str, members.OfInventory], dict[str, Any], bool | None]
+] = {
+    "drivers of the hosts": ({"gpu1": native(), "gpu2": native()}, {}, {}, False),
+    "driver containers": ({"gpu1": native()}, {"gpu1": CONTAINER}, {}, None),
+    "a driver container on one": ({"gpu1": native(), "gpu2": native()}, {"gpu2": CONTAINER}, {}, None),
+    "a lost host with its own": ({"gpu1": native(), "gpu2": LOST}, {}, {}, False),
+    "a lost host with a container": ({"gpu1": native(), "gpu2": LOST}, {"gpu2": CONTAINER}, {}, None),
+    "a host that lost its GPU": ({"gpu1": native(), "gpu2": GONE}, {"gpu2": CONTAINER}, {}, False),
+    "a host of the operator": ({"gpu1": native(), "gpu2": kept()}, {}, {}, None),
+    "only hosts of the operator": ({"gpu1": kept()}, {}, {}, None),
+    "the user's own value": ({"gpu1": native()}, {}, {"driver": {"enabled": True}}, True),
+    "another value of the user": ({"gpu1": native()}, {}, {"driver": {"rdma": {"enabled": True}}}, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DRIVERS)
+def test_the_operator_runs_no_driver_on_hosts_that_have_one(case: str) -> None:
+    results, wanted, own, enabled = DRIVERS[case]
+    settings = objects.ClusterSettings(profile="operator", values=own, environment=HOOK)
+    found = objects.render_cluster("north", hosts(results, **wanted), settings, objects.Kept())
+    assert found.values.values.get("driver", {}).get("enabled") is enabled
+    said = any("driver containers are off" in line for line in found.values.why)
+    assert said == (enabled is False)
