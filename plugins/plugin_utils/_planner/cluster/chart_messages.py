@@ -119,6 +119,15 @@ DRIVER_OFF = Sentence(
     "helm.driver-off",
     "The operator's driver containers are off, since these hosts have the driver's files in their own root (gpufleet_cdi_driver_root).",
 )
+KUBELET_DIRECTORY = Sentence(
+    "helm.kubelet-directory",
+    "{path} is the --root-dir of the kubelets. The operator reads it from 26.7 on, and DCGM Exporter finds there which pod has which GPU.",
+)
+KUBELET_DIRECTORIES = Sentence(
+    "helm.kubelet-directories",
+    "The kubelets' --root-dir is {directories}. {path} is left out: it counts on all nodes, so it has to be one directory of all hosts, "
+    "in which only root makes files. DCGM Exporter says no pods where the directory is not /var/lib/kubelet.",
+)
 TOOLKIT_BY_NRI = Sentence(
     "helm.toolkit-by-nri",
     "{path} is set: the operator's toolkit is an NRI plugin, so it needs no path and no handler of an engine. containerd 1.7 serves NRI "

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import (
+    KUBELET_DIRECTORY,
     ClusterMember,
     LeftOut,
 )
@@ -85,6 +86,11 @@ WITHOUT_POLICY: Mapping[str, bool] = {"gpuCluster.deployCR": True, "clusterPolic
 # Off where hosts have a driver of their own. state-driver of the operator runs a container with
 # one otherwise.
 DRIVER = "driver.enabled"
+# Since gpu-operator v26.7, which mounts DIRECTORY/pod-resources into DCGM Exporter's pods by it
+# (TransformDCGMExporter in controllers/object_controls.go). Before that the metrics had no pods
+# (gpu-operator issues 745 and 1358). Plugins of devices register in /var/lib/kubelet whatever
+# --root-dir is (kubernetes issue 120626), so the device plugin needs nothing of this.
+KUBELET = "hostPaths.kubeletRootDir"
 # Profile -> value of the chart that is rendered for all nodes -> the variable that sets it.
 RENDERED: Mapping[str, Mapping[str, str]] = {
     CHART: {"config.name": "gpufleet_kubernetes_config_map"},
@@ -153,8 +159,10 @@ def build_chart_values(
         if profile == CHART
         else build_operator_values(groups, kept, config_map, environment, given)
     )
-    if profile == OPERATOR and have_own_driver(groups, left_out) and not kept:
-        made = add_driver_value(made, given)
+    if profile == OPERATOR:
+        if have_own_driver(groups, left_out) and not kept:
+            made = add_driver_value(made, given)
+        made = add_kubelet_value(made, map_kubelet_directories(groups, left_out), given)
     own_values.require_as_rendered(RENDERED[profile], made.values, given)
     own_values.require_not_set("devicePlugin.env", KNOWN, ENVIRONMENT, given)
     return dc.replace(made, values=own_values.merge_own_values(made.values, given))
@@ -266,6 +274,42 @@ def add_driver_value(made: Values, given: Mapping[str, Any]) -> Values:
         {**made.values, "driver": {"enabled": False}},
         (*made.why, chart_messages.DRIVER_OFF.fill()),
     )
+
+
+def map_kubelet_directories(
+    groups: Iterable[Group], left_out: Iterable[LeftOut]
+) -> dict[str, list[str]]:
+    """Return each directory of a kubelet with the hosts that have it, as far as they were seen."""
+    found: dict[str, list[str]] = {}
+    for m in [m for group in groups for m in group.members]:
+        found.setdefault(m.kubelet_directory, []).append(m.host)
+    for one in left_out:
+        if one.operator:
+            found.setdefault(one.kubelet_directory, []).append(one.host)
+    return found
+
+
+def add_kubelet_value(
+    made: Values, found: Mapping[str, Sequence[str]], given: Mapping[str, Any]
+) -> Values:
+    """Add the directory of all kubelets to the operator's values, if it is another than usual.
+
+    The chart has one for all nodes, so one that differs between hosts, or one in which not only
+    root may make files on every host, is said in words. The user's own value counts.
+    """
+    if own_values.get_nested_value(given, KUBELET) is not None or {*found} <= {KUBELET_DIRECTORY}:
+        return made
+    directory = next(iter(found))
+    if len(found) == 1 and operator_toolkit.is_roots(directory):
+        why = chart_messages.KUBELET_DIRECTORY.fill(path=KUBELET)
+        return Values({**made.values, "hostPaths": {"kubeletRootDir": directory}}, (*made.why, why))
+    said = names.show_few_texts(
+        [f"{name} on {names.show_some_runs(hosts)}" for name, hosts in sorted(found.items())],
+        5,
+        "; ",
+    )
+    why = chart_messages.KUBELET_DIRECTORIES.fill(path=KUBELET, directories=said)
+    return Values(made.values, (*made.why, why))
 
 
 def build_toolkit_values(

@@ -49,6 +49,7 @@ PREFIXES = ("", "cdi.k8s.io/", "nvidia.cdi.k8s.io/")
 DEVICE_IDS, MIG = ("uuid", "index"), ("none", "single", "mixed")
 # of nvidia-container-toolkit-base in each of its releases; the plugin's own default, too
 HOOK = "/usr/bin/nvidia-ctk"
+KUBELET_DIRECTORY = "/var/lib/kubelet"  # without --root-dir
 OPERATOR = "gpu-operator"  # as a leftover of a host names it
 
 
@@ -109,6 +110,7 @@ class ClusterMember:
     plugin: tuple[str, ...] = ()  # the plugin's strategies now, as far as the host shows them
     understands_now: frozenset[str] = frozenset()
     understands_after: frozenset[str] = frozenset()
+    kubelet_directory: str = KUBELET_DIRECTORY
 
     @property
     def digest(self) -> str:
@@ -132,6 +134,7 @@ class LeftOut:
     # the settings that the toolkit needs for it
     toolkit: operator_toolkit.ToolkitSettings | None = None
     driver_root: str = "/"
+    kubelet_directory: str = KUBELET_DIRECTORY
 
 
 Host = ClusterMember | LeftOut
@@ -191,6 +194,7 @@ def find_member(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Ho
             why=why,
             operator=kept,
             toolkit=operator_toolkit.get_toolkit_settings(result) if kept else None,
+            kubelet_directory=get_kubelet_directory(result),
         )
     return build_member(out, result, chosen, wanted)
 
@@ -291,7 +295,14 @@ def build_member(
         ),
         understands_now=ways.list_seen_strategies(result, decision),
         understands_after=ways.list_decided_strategies(result, decision),
+        kubelet_directory=get_kubelet_directory(result),
     )
+
+
+def get_kubelet_directory(result: Mapping[str, Any]) -> str:
+    """Return the directory of a host's kubelet, as its --root-dir says."""
+    kubelet = result.get("kubelet") or {}
+    return escape.escape_line(str(kubelet.get("directory") or "")) or KUBELET_DIRECTORY
 
 
 def get_reason_of(decision: Mapping[str, Any], what: str) -> str:

@@ -273,13 +273,14 @@ class Driver:
 @dc.dataclass(frozen=True)
 class Kubelet:
     """The kubelet of a host. present: it runs. installed: its program is there, maybe on an image
-    that no host was started from yet.
+    that no host was started from yet. directory: what it was started with as --root-dir.
     """
 
     present: bool = False
     version: str = ""
     endpoint: str = ""
     installed: bool = False
+    directory: str = ""
 
     @property
     def expected(self) -> bool:

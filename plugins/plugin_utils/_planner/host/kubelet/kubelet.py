@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Kubelet,
     Policy,
@@ -39,7 +40,12 @@ def find_kubelet(policy: Policy, facts: kubelet_facts.KubeletFacts) -> Kubelet:
         )
     # Distributions have their kubelet outside PATH, or in another program. Without a version, it
     # counts as a current one.
-    return Kubelet(present=True, version=facts.version.value, endpoint=get_engine_socket(facts))
+    return Kubelet(
+        present=True,
+        version=facts.version.value,
+        endpoint=get_engine_socket(facts),
+        directory=host_paths.keep_as_opened(processes.flag(facts.argv, "--root-dir")),
+    )
 
 
 def get_engine_socket(facts: kubelet_facts.KubeletFacts) -> str:

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
 
 from tests.unit.cluster_hosts import hosts, native, rendered
+from tests.unit.coded import get_code
 from tests.unit.records import instance
 
 TOOLKIT = "/usr/local/nvidia/toolkit/nvidia-container-runtime"
@@ -283,3 +284,36 @@ def test_the_operator_runs_no_driver_on_hosts_that_have_one(case: str) -> None:
     assert found.values.values.get("driver", {}).get("enabled") is enabled
     said = any("driver containers are off" in line for line in found.values.why)
     assert said == (enabled is False)
+
+
+def at(directory: str, host: dict[str, Any]) -> dict[str, Any]:
+    return {**host, "kubelet": {**host["kubelet"], "directory": directory}}
+
+
+ELSEWHERE = "/var/lib/k0s/kubelet"
+# case -> hosts, the user's value, the chart's value, the code of what is said
+DIRECTORIES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str | None, str]] = {
+    "the usual one": ([native()], {}, None, ""),
+    "the usual one, said": ([at("/var/lib/kubelet", native()), native()], {}, None, ""),
+    "another one on all": ([at(ELSEWHERE, native())] * 2, {}, ELSEWHERE, "helm.kubelet-directory"),
+    "another one, of the operator's": ([at(ELSEWHERE, kept())], {}, ELSEWHERE, "helm.kubelet-directory"),
+    "another one on some": ([at(ELSEWHERE, native()), native()], {}, None, "helm.kubelet-directories"),
+    "another one on some of the operator's": ([at(ELSEWHERE, kept()), kept()], {}, None, "helm.kubelet-directories"),
+    "on a disk of its own": ([at("/data/kubelet", native())], {}, None, "helm.kubelet-directories"),
+    "no path": ([at("/var/lib/a\nb: c", native())], {}, None, "helm.kubelet-directories"),
+    "the user's own": ([at("/data/kubelet", native())], {"hostPaths": {"kubeletRootDir": "/data/kubelet"}}, "/data/kubelet", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DIRECTORIES)
+def test_the_operator_is_told_the_directory_of_all_kubelets(case: str) -> None:
+    """gpu-operator issues 745 and 1358: without it metrics of GPUs have no pods."""
+    looked_at, own, wanted, code = DIRECTORIES[case]
+    found = rendered(
+        {f"gpu{number}": host for number, host in enumerate(looked_at)},
+        profile="operator",
+        values=own,
+    ).values
+    assert found.values.get("hostPaths", {}).get("kubeletRootDir") == wanted
+    codes = {get_code(line) for line in found.why}
+    assert {c for c in codes if c.startswith("helm.kubelet")} == ({code} if code else set())

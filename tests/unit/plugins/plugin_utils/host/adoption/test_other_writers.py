@@ -414,6 +414,23 @@ def test_kubelet(case: str, argv: list[str], files: dict[str, str], endpoint: st
     ), case
 
 
+@pytest.mark.parametrize(
+    ("argv", "directory"),
+    [
+        ([], ""),
+        (["--root-dir=/var/lib/k0s/kubelet"], "/var/lib/k0s/kubelet"),
+        (["--root-dir", "/data//kubelet/"], "/data/kubelet"),
+    ],
+)
+def test_a_kubelet_has_the_directory_that_it_was_started_with(
+    argv: list[str], directory: str
+) -> None:
+    process = {"pid": 9, "exe": "/usr/bin/kubelet", "argv": ["kubelet", *argv]}
+    seen = obs(processes=[process], commands={"kubelet --version": "Kubernetes v1.34.2\n"})
+    found = kubelet.find_kubelet(Policy(), kubelet_facts.read_kubelet_facts(seen))
+    assert found.directory == directory
+
+
 def test_no_kubelet() -> None:
     assert kubelet.find_kubelet(Policy(), kubelet_facts.read_kubelet_facts(obs())) == Kubelet()
 
