@@ -108,10 +108,11 @@ def list_driver_row(version: str, what: str, test: str, source: str) -> list[str
 NO_LIST = "no list of their files can be read"
 NEVER_SEEN = (
     ("driver packages of NVIDIA's apt repository", NO_LIST),
-    ("Ubuntu's driver packages from 565 on", NO_LIST),
+    ("Ubuntu's driver packages of 565 to 575 and of 590", "their lists are not restated"),
     ("NVIDIA's driver packages for Red Hat's family from 575 on", NO_LIST),
     ("driver packages of SUSE", NO_LIST),
-    ("layouts of Ubuntu 26.04, RHEL 10 and Azure Linux 4", "no host and no list of them was seen"),
+    ("NVIDIA's own driver packages for RHEL 10", "the list is Negativo17's"),
+    ("layouts of Azure Linux 4", "no host and no list of them was seen"),
     ("the compute capability of GR102", "it is not published"),
     ("a host with more than one real GPU", "the measured machines have one"),
 )
