@@ -103,6 +103,11 @@ GFD_ENABLED = Sentence(
     "helm.gfd-enabled",
     "The chart's MPS daemon runs where GPU Feature Discovery has set the label nvidia.com/mps.capable, so gfd is enabled.",
 )
+MIG_NAMES = Sentence(
+    "helm.mig-names",
+    "MIG devices are resources by their profile, with a dot for a plus sign: nvidia.com/mig-1g.10gb.me. Before version 0.20.0 the device "
+    "plugin offers one whose profile has such a suffix as nvidia.com/mig-1g.10gb.",
+)
 ROOT_IS_MOUNTED = Sentence(
     "helm.root-is-mounted",
     "nvidiaDriverRoot is also what the chart mounts into the plugin's pods, which need it to write CDI specs.",

@@ -163,6 +163,9 @@ def build_chart_values(
         if have_own_driver(groups, left_out) and not kept:
             made = add_driver_value(made, given)
         made = add_kubelet_value(made, map_kubelet_directories(groups, left_out), given)
+    if any(group.setting.mig == "mixed" for group in groups):
+        # k8s-device-plugin pull request 1807: 1g.10gb matched 1g.10gb+me as well
+        made = dc.replace(made, why=(*made.why, chart_messages.MIG_NAMES.fill()))
     own_values.require_as_rendered(RENDERED[profile], made.values, given)
     own_values.require_not_set("devicePlugin.env", KNOWN, ENVIRONMENT, given)
     return dc.replace(made, values=own_values.merge_own_values(made.values, given))

@@ -19,6 +19,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
     settings,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Kubelet
 
 from tests.unit.cluster_hosts import fallback, hook, hosts, looked, native, rendered
@@ -488,6 +491,22 @@ TAINTS_AS_KUBECTL_WRITES_THEM = {
 def test_taints_as_kubectl_writes_them() -> None:
     texts = TAINTS_AS_KUBECTL_WRITES_THEM
     assert objects.parse_taints(texts) == tuple(texts.values())
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"), [("mixed", True), ("single", False), ("none", False)]
+)
+@pytest.mark.parametrize("profile", ["chart", "operator"])
+def test_the_names_of_mig_devices_are_said_where_they_have_some(
+    profile: str, strategy: str, said: bool
+) -> None:
+    """k8s-device-plugin pull request 1807: before 0.20.0 a profile with a suffix had none."""
+    found = objects.render_cluster(
+        "north",
+        hosts({"gpu1": native()}, gpu1=members.OfInventory(mig=strategy)),
+        objects.ClusterSettings(profile=profile, environment={"MIG_STRATEGY": strategy}),
+    )
+    assert ("helm.mig-names" in {get_code(line) for line in found.values.why}) == said
 
 
 def test_mig_devices_need_a_word_of_the_user() -> None:
