@@ -47,11 +47,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
     kubelet_facts,
     messages,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
-# A plugin of the kubelet has its socket here. The socket's name contains the plugin's name, and
-# with rolling updates the pod's number as well.
+# A plugin of the kubelet has its socket here, below the kubelet's own directory. The socket's name
+# contains the plugin's name, and with rolling updates the pod's number as well.
 REGISTERED = queries.ask_for_paths(
-    "plugins of the kubelet", ["/var/lib/kubelet/plugins_registry/*.nvidia.com-*reg.sock"]
+    "plugins of the kubelet",
+    [
+        f"{directory}/plugins_registry/*.nvidia.com-*reg.sock"
+        for directory in ("/var/lib/kubelet", *known.list_kubelet_directories())
+    ],
 )
 SPECS = "/run/cdi"
 GATE = "DynamicResourceAllocation"

@@ -44,6 +44,7 @@ K0S = Manager(
         made_of="the files in /etc/k0s/containerd.d",
         not_imported=messages.UPDATE_K0S.fill(),
         kubelet=True,
+        kubelet_directory="/var/lib/k0s/kubelet",  # docs.k0sproject.io/head/directories
         takes_up=True,
         merges="containerd-cri.toml",
         first_line=K0S_MANAGED,

@@ -339,6 +339,11 @@ def list_kubelet_units() -> list[str]:
     ]
 
 
+def list_kubelet_directories() -> list[str]:
+    """List the directories of kubelets that managers start in another place than the usual one."""
+    return [m.place.kubelet_directory for m in MANAGERS if m.place and m.place.kubelet_directory]
+
+
 def find_kubelet_manager(obs: Observation) -> tuple[Manager, str] | None:
     """Return a manager in whose program a kubelet runs now, and its unit. None if there is none."""
     places = (

@@ -90,6 +90,8 @@ class ManagerPlace:
     # how a release of it may be shut off from the host's programs
     confined: Confinement | None = None
     kubelet_units: tuple[str, ...] = ()  # of the kubelet, if it is not within `units`
+    # of the kubelet (--root-dir), as this manager starts it; empty: the usual one
+    kubelet_directory: str = ""
     load_image: str = ""  # how a person brings an image there; empty: as with any containerd
     # the file that the daemon's words go to, from the directory of its main file; empty: the
     # journal of its unit

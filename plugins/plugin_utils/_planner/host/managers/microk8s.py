@@ -46,6 +46,7 @@ MICROK8S = Manager(
         ),
         kubelet=True,
         kubelet_units=(KUBELET,),
+        kubelet_directory="/var/snap/microk8s/common/var/lib/kubelet",  # in its args/kubelet
         load_image="microk8s ctr images import FILE.tar",
     ),
     operator=OperatorToolkit(

@@ -198,6 +198,17 @@ def test_the_driver_is_recognised_by_its_place_at_the_kubelet(case: str) -> None
     assert dra.get_wanted_dra(Policy(root="/srv/image"), dra.read_dra_facts(seen)) == ""
 
 
+def test_it_is_looked_for_below_the_directory_of_each_kubelet() -> None:
+    """k0s and MicroK8s start theirs with a --root-dir, and plugins register below it."""
+    assert {
+        pattern.partition("/plugins_registry/")[0] for pattern in dra.REGISTERED["patterns"]
+    } == {
+        "/var/lib/kubelet",
+        "/var/lib/k0s/kubelet",
+        "/var/snap/microk8s/common/var/lib/kubelet",
+    }
+
+
 def test_where_nobody_wants_it_nothing_is_said() -> None:
     seen = obs(answers={dra.REGISTERED["id"]: {"files": []}})
     record = decide.decide_host(Policy(), (engine("1.6.20"),), ONE_GPU, Kubelet())
