@@ -86,6 +86,9 @@ WITHOUT_POLICY: Mapping[str, bool] = {"gpuCluster.deployCR": True, "clusterPolic
 # Off where hosts have a driver of their own. state-driver of the operator runs a container with
 # one otherwise.
 DRIVER = "driver.enabled"
+# With it the operator makes its containers by NVIDIADriver objects. Until v25.10 the chart makes
+# one whatever driver.enabled is (gpu-operator issue 1795), from v26.3 on none where that is false.
+DRIVER_BY_OBJECT = "driver.nvidiaDriverCRD.enabled"
 # Since gpu-operator v26.7, which mounts DIRECTORY/pod-resources into DCGM Exporter's pods by it
 # (TransformDCGMExporter in controllers/object_controls.go). Before that the metrics had no pods
 # (gpu-operator issues 745 and 1358). Plugins of devices register in /var/lib/kubelet whatever
@@ -270,8 +273,11 @@ def have_own_driver(groups: Sequence[Group], left_out: Iterable[LeftOut]) -> boo
 
 
 def add_driver_value(made: Values, given: Mapping[str, Any]) -> Values:
-    """Add to the operator's values that it runs no driver. The user's own value counts."""
-    if own_values.get_nested_value(given, DRIVER) is not None:
+    """Add to the operator's values that it runs no driver. The user's own value counts, and so does
+    the wish for NVIDIADriver objects.
+    """
+    own = own_values.get_nested_value(given, DRIVER)
+    if own is not None or own_values.get_nested_value(given, DRIVER_BY_OBJECT) is True:
         return made
     return Values(
         {**made.values, "driver": {"enabled": False}},

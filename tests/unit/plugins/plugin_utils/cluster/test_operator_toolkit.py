@@ -272,6 +272,7 @@ DRIVERS: dict[
     "a host of the operator": ({"gpu1": native(), "gpu2": kept()}, {}, {}, None),
     "only hosts of the operator": ({"gpu1": kept()}, {}, {}, None),
     "the user's own value": ({"gpu1": native()}, {}, {"driver": {"enabled": True}}, True),
+    "the user's NVIDIADriver objects": ({"gpu1": native()}, {}, {"driver": {"nvidiaDriverCRD": {"enabled": True}}}, None),
     "another value of the user": ({"gpu1": native()}, {}, {"driver": {"rdma": {"enabled": True}}}, False),
 }  # fmt: skip
 
