@@ -394,8 +394,9 @@ def create(case: Mapping[str, Any]) -> dict[str, Any]:
 
 # A file of the driver in a folder of the system, as a CDI spec mounts it. No other path is told.
 DRIVER_FILE = (
-    r"/(?:usr|lib|lib64|opt|etc|run/nvidia|var/run|dev)/(?:[\w.+-]+/){0,8}"
-    r"(?:lib(?:nvidia|cuda|nv|EGL|GL|vdpau)[\w.+-]*|nvidia(?!-c(?:ontainer|tk|di))[\w.+-]*|gsp_\w+\.bin|nvoptix\.bin)"
+    r"/(?:usr|lib|lib64|opt|etc|run/nvidia|var/run|dev)/(?:[\w.+-]{1,255}/){0,8}"
+    r"(?:lib(?:nvidia|cuda|nv|EGL|GL|vdpau)[\w.+-]{0,255}|nvidia(?!-c(?:ontainer|tk|di))[\w.+-]{0,255}"
+    r"|gsp_\w{1,64}\.bin|nvoptix\.bin)"
 )
 # What of an engine's or a shell's words may be shown: these phrases. What stands around them stays
 # on the host.
@@ -428,61 +429,69 @@ AGAIN = runtime_words.EARLY
 # Of a record that NVIDIA's hook leaves: what it was asked for.
 RECORD_SHOWS = r"--device=[\w,:.-]+"
 
-# (words in the error or problem, engine, "engine injection" or "", what to do). The first that
-# matches speaks.
+# (words in the error or problem, engine, "engine injection" or "", what to do). All words of a row
+# stand in the text, in any order. The first row that matches speaks. A host may choose the text, so
+# each of the words is a search of its own, without a repetition that has no end: the controller's
+# time grows with the text, and no faster.
 NOT_GIVEN = r"was requested and is not in the container"
-ADVICE: tuple[tuple[str, str, Sentence], ...] = (
-    (r"could not select device driver \"cdi\"", "", messages.DOCKER_WITHOUT_CDI),
+LONGEST = 4096  # characters of an error, or of all problems of a case, that advice is looked for in
+ADVICE: tuple[tuple[tuple[str, ...], str, Sentence], ...] = (
+    ((r"could not select device driver \"cdi\"",), "", messages.DOCKER_WITHOUT_CDI),
     (
-        r"(?i)unknown or invalid runtime name|unknown runtime specified",
+        (r"(?i)unknown or invalid runtime name|unknown runtime specified",),
         "",
         messages.DOCKER_WITHOUT_RUNTIME,
     ),
-    (r"unresolvable CDI devices", "", messages.DEVICE_UNRESOLVABLE),
-    (r"CDI support is explicitly disabled", "", messages.CDI_OFF),
+    ((r"unresolvable CDI devices",), "", messages.DEVICE_UNRESOLVABLE),
+    ((r"CDI support is explicitly disabled",), "", messages.CDI_OFF),
+    ((r"no runtime for ", r" is configured"), "", messages.HANDLER_UNKNOWN),
+    ((r"failed to find runtime handler",), "", messages.HANDLER_UNKNOWN),
+    ((r"runtime handler ", r" not supported"), "", messages.HANDLER_UNKNOWN),
+    ((r"unknown service runtime\.v1",), "", messages.ENGINE_WITHOUT_CRI),
     (
-        r"no runtime for .* is configured|failed to find runtime handler|runtime handler .* not supported",
-        "",
-        messages.HANDLER_UNKNOWN,
-    ),
-    (r"unknown service runtime\.v1", "", messages.ENGINE_WITHOUT_CRI),
-    (
-        r"sandbox image|pause|pinging container registry|failed to (resolve|do request|pull)",
+        (r"sandbox image|pause|pinging container registry|failed to (?:resolve|do request|pull)",),
         "",
         messages.NO_SANDBOX_IMAGE,
     ),
-    (r"nvidia-container-cli|nvidia-container-runtime-hook", "", messages.HOOK_FAILED),
+    ((r"nvidia-container-cli|nvidia-container-runtime-hook",), "", messages.HOOK_FAILED),
+    ((r"executable file not found",), "", messages.NO_HANDLER_PROGRAM),
+    ((r"nvidia-container-runtime", r"no such file"), "", messages.NO_HANDLER_PROGRAM),
     (
-        r"executable file not found|no such file or directory.*nvidia-container-runtime|nvidia-container-runtime.*no such file",
-        "",
-        messages.NO_HANDLER_PROGRAM,
-    ),
-    (
-        rf"(?=.*(?i:no such file or directory)).*(?:mount(?:ing)?|stat|open|host device) [\"`']?{DRIVER_FILE}",
+        (
+            r"(?i)no such file or directory",
+            rf"(?:mount(?:ing)?|stat|open|host device) [\"`']?{DRIVER_FILE}",
+        ),
         "",
         messages.SPEC_FILE_GONE,
     ),
-    (r"nvidia-(?:ctk|cdi-hook): no such file or directory", "", messages.SPEC_FILE_GONE),
-    (r"mknod: .*not found|/bin/sh", "", messages.NO_SHELL),
-    *((pattern, "", step) for pattern, step in runtime_words.list_next_steps()),
-    (r"create failed", "", messages.READ_JOURNAL),
-    (r"No such file or directory|Connection refused|no answer to", "", messages.SOCKET_SILENT),
-    (NOT_GIVEN, "containerd native-cdi", messages.CDI_IGNORED),
-    (NOT_GIVEN, "", messages.NOT_INJECTED),
-    (r"in the container, but opening it is refused", "", messages.ACCESS_DENIED),
-    (r"can be opened although|and was not requested", "", messages.MORE_THAN_REQUESTED),
-    (r"says nothing that matches", "", messages.HOOK_NOT_CALLED),
-    (r"gRPC status \d+", "", messages.READ_JOURNAL),
+    ((r"nvidia-(?:ctk|cdi-hook): no such file or directory",), "", messages.SPEC_FILE_GONE),
+    ((r"mknod: ", r"not found"), "", messages.NO_SHELL),
+    ((r"/bin/sh",), "", messages.NO_SHELL),
+    *((words, "", step) for words, step in runtime_words.list_next_steps()),
+    ((r"create failed",), "", messages.READ_JOURNAL),
+    ((r"No such file or directory|Connection refused|no answer to",), "", messages.SOCKET_SILENT),
+    ((NOT_GIVEN,), "containerd native-cdi", messages.CDI_IGNORED),
+    ((NOT_GIVEN,), "", messages.NOT_INJECTED),
+    ((r"in the container, but opening it is refused",), "", messages.ACCESS_DENIED),
+    ((r"can be opened although|and was not requested",), "", messages.MORE_THAN_REQUESTED),
+    ((r"says nothing that matches",), "", messages.HOOK_NOT_CALLED),
+    ((r"gRPC status \d",), "", messages.READ_JOURNAL),
 )
 
 
 def advise_on_case(engine: str, injection: str, text: str, manager: str = "") -> str:
-    """Return what to do next about one error or problem; '' if nothing is known."""
-    if re.search(r"image .* is not on this host", text):
+    """Return what to do next about one error or problem; '' if nothing is known.
+
+    Only the first LONGEST characters of the text count.
+    """
+    text = text[:LONGEST]
+    if all(words in text for words in ("image ", " is not on this host")):
         way = known.get_manager_place(manager).load_image or traits.get_traits(engine).load_image
         return messages.LOAD_IMAGE.fill(way=way)
-    for pattern, only, row in ADVICE:
-        if only in ("", engine, f"{engine} {injection}") and re.search(pattern, text):
+    for wanted, only, row in ADVICE:
+        if only in ("", engine, f"{engine} {injection}") and all(
+            re.search(words, text) for words in wanted
+        ):
             return row.fill()
     return ""
 

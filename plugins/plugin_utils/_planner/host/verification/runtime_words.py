@@ -119,13 +119,14 @@ PHRASES = (
 EARLY = tuple(clause.words for clause in CLAUSES if clause.early)
 
 
-def list_next_steps() -> list[tuple[str, Sentence]]:
-    """Return (regular expression for the phrases of a failure, what to do), the surest first.
+def list_next_steps() -> list[tuple[tuple[str, ...], Sentence]]:
+    """Return (regular expressions that the phrases of a failure match, each anywhere; what to do),
+    the surest first.
 
     Phrases are in the order of their tables, so the kernel's may come before the runtime's.
     """
     return [
-        (f"(?=.*(?:{clause.error})).*(?:{clause.words})", clause.next_step)
+        ((*filter(None, [clause.error]), clause.words), clause.next_step)
         for clause in CLAUSES
         if clause.next_step is not None
     ]

@@ -32,6 +32,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.coded import read_coded
+from tests.unit.endless_patterns import count_endless_repeats
 from tests.unit.records import instance, record
 
 IMAGE = "localhost/probe:lab"
@@ -393,6 +394,14 @@ ADVICE = [
         "/var/log/cli.jsonl says nothing that matches --device=0",
         "hook-not-called",
     ),
+    (
+        "crio",
+        "",
+        "StartContainer: no such file or directory; nvidia-container-runtime",
+        "no-handler-program",
+    ),
+    ("crio", "", "RunPodSandbox: runtime handler nvidia not supported", "handler-unknown"),
+    ("crio", "", "ExecSync: mknod: command not found", "no-shell"),
     ("crio", "native-cdi", "RunPodSandbox: something new", ""),
     ("crio", "native-cdi", "RunPodSandbox: gRPC status 2 (UNKNOWN)", "read-journal"),
     ("containerd", "native-cdi", "RunPodSandbox: runc create failed", "read-journal"),
@@ -410,6 +419,36 @@ def test_a_failure_says_what_to_do(engine: str, injection: str, text: str, code:
     assert get_code(verify_cases.advise_on_case(engine, injection, text)) == (
         f"verify.{code}" if code else ""
     )
+
+
+REPEATS = {
+    "a.*b": 1,
+    "(?:a+|b{2,})?": 2,
+    "(?=.*a).*?b": 2,
+    "[*+]a{0,9}\\*": 0,
+    "(?:a{1,2}/){0,8}": 0,
+}
+
+
+def test_the_judge_of_patterns_counts_what_has_no_end() -> None:
+    assert {pattern: count_endless_repeats(pattern) for pattern in REPEATS} == REPEATS
+
+
+@pytest.mark.parametrize(
+    "words", sorted({words for row in verify_cases.ADVICE for words in row[0]})
+)
+def test_no_text_of_a_host_holds_up_the_controller(words: str) -> None:
+    assert count_endless_repeats(words) == 0
+
+
+KNOWN = " gRPC status 2"
+
+
+@pytest.mark.parametrize(("behind", "code"), [(0, "verify.read-journal"), (1, "")])
+def test_a_failure_is_judged_by_its_beginning(behind: int, code: str) -> None:
+    """A host may return thousands of problems, of thousands of characters each."""
+    text = "x" * (verify_cases.LONGEST - len(KNOWN) + behind) + KNOWN
+    assert get_code(verify_cases.advise_on_case("crio", "", text)) == code
 
 
 IMAGES = [("containerd", "ctr -n k8s.io images import"), ("crio", "skopeo copy")]
