@@ -12,7 +12,8 @@ state asks for:
     swapping     files, directories and switched-off units may be new: all of the above, and these back; restart what started meanwhile
     swapped      the same, and restart what the executor has restarted
     probation    all was well: commit if it still is (or if the host has been switched off since), else as `swapped`
-    undoing      it was being taken back: begin again, from the state it was in before
+    undoing      it was being taken back: begin again, from the state it was in before; an undo that ended well is not repeated, and
+                 units that run again since are left alone (`undone` and `back` of the state)
     committed    only tidy up
     rolled_back  only tidy up
 
@@ -179,19 +180,8 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
     is back.
     """
     entry = meta["entry"]
-    forward = _find_forward_state(meta)
-    unwritable_mark = contextlib.suppress(OSError)
-    with unwritable_mark:  # an I/O error must not keep the files from coming back
-        ran = forward.get("ran", len(meta["commands"]))
-        journal_writer.mark_state(
-            entry,
-            "undoing",
-            was=forward["state"],
-            acted=forward.get("acted", 0),
-            ran=ran,
-            why=why,
-            by=by,
-        )
+    forward = dict(_find_forward_state(meta), why=why, by=by)
+    _mark_undoing(meta, forward)
     acted = _list_acted_units(meta, forward) if not root else []
     logs = [] if booting else [_read_unit_log(unit, meta) for unit in acted]
     outcome = {
@@ -222,10 +212,13 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
                 orphans.require_ended(deadline.name_transaction_unit(meta["id"]), within)
         _undo_commands(base, meta, forward, outcome, booting)
         if not booting:
-            if lost and by != EXECUTOR:
-                # Each run comes here until the file is back. It must not restart what serves.
+            if forward.get("back") or (lost and by != EXECUTOR):
+                # Each run comes here until the entry is closed. It must not restart what serves.
                 acted = _list_stopped_units(acted)
             _bring_units_back(base, meta, acted, checks, outcome)
+            if not lost:
+                forward["back"] = True
+                _mark_undoing(meta, forward)
     if lost:
         raise host_files.HostError(
             lost.kind, "; ".join(filter(None, [lost.message, outcome["trouble"]])), lost.following
@@ -238,6 +231,25 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
     journal_writer.mark_state(entry, "rolled_back", why=why, by=by)
     close_transaction(root, base, dict(meta, state="rolled_back"))
     return outcome
+
+
+def _mark_undoing(meta, forward):
+    """Note how far the way back is. forward: the last state before it, with what is done since.
+
+    A mark that cannot be written must not keep the files from coming back.
+    """
+    with contextlib.suppress(OSError):
+        journal_writer.mark_state(
+            meta["entry"],
+            "undoing",
+            was=forward["state"],
+            acted=forward.get("acted", 0),
+            ran=forward.get("ran", len(meta["commands"])),
+            undone=forward.get("undone", 0),
+            back=forward.get("back", False),
+            why=forward["why"],
+            by=forward["by"],
+        )
 
 
 @contextlib.contextmanager
@@ -310,10 +322,19 @@ def _read_unit_log(unit, meta):
 
 
 def _undo_commands(base, meta, forward, outcome, booting):
-    for command in reversed(meta["commands"][: forward.get("ran", len(meta["commands"]))]):
-        if command.get("undo"):
+    """Undo the commands, the last first, and note each that is undone.
+
+    The entry may stay open for long, while a person installs again what was removed.
+    """
+    ran = meta["commands"][: forward.get("ran", len(meta["commands"]))]
+    undone = forward.get("undone", 0)  # a bit for each: a state has room for 512 bytes
+    for number, command in reversed(list(enumerate(ran))):
+        if command.get("undo") and not undone >> number & 1:
             with _note_trouble(outcome), waiting.write_awaited_units(base, command["undo"]):
                 _undo(command, outcome, booting)
+                undone |= 1 << number
+                forward["undone"] = undone
+                _mark_undoing(meta, forward)
 
 
 def _undo(command, outcome, booting):

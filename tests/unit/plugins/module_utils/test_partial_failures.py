@@ -190,6 +190,32 @@ def test_originals_that_cannot_be_written_keep_no_unit_from_running_with_the_fil
     found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART)
     assert (host_dir.config.read_text(), systemd.state("engine.service")) == (CONFIG, "active")
     assert (found["error"]["phase"], host_dir.states()) == ("rollback", ["undoing"])
+    before = count_restarts(systemd)
+    assert host_dir.run([], id="2" * 32)["error"]["phase"] == "recover"
+    assert count_restarts(systemd) == before, "it serves with the files from before"
+
+
+def test_a_later_run_undoes_no_command_again_that_is_undone(host_dir, monkeypatch):
+    """A person may have installed again by then what was taken away. One that failed is tried again,
+    and named again.
+    """
+    log = host_dir.etc / "undone"
+    commands_before = [
+        {"argv": ["true"], "undo": ["sh", "-c", "echo %s >>%s; %s" % (name, log, end)]}
+        for name, end in (("first", "true"), ("second", "false"), ("third", "true"))
+    ]
+    for module, name in ((swap, "_take_one_back"), (swap, "apply")):
+        monkeypatch.setattr(module, name, fail(errno.EROFS))
+    for number, undone in ((1, ["third", "second", "first"]), (2, ["second"]), (3, ["second"])):
+        log.write_text("")
+        found = host_dir.run(
+            [host_dir.write(host_dir.config, "new\n")] if number == 1 else [],
+            id=str(number) * 32,
+            commands_before=commands_before if number == 1 else [],
+        )
+        assert log.read_text().split() == undone
+        assert "exit status 1" in found["error"]["message"]
+        assert host_dir.states() == ["undoing"]
 
 
 # --- the journal
