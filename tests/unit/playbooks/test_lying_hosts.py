@@ -60,6 +60,7 @@ def recorded(process: running_host.HostProcess) -> dict[str, Any]:
             hostile_python.question(q): answer["answers"][str(q.get("id", n))]
             for qs, answer in looks
             for n, q in enumerate(qs)
+            if "where" not in q  # such a question is not answered by every host
         }
         found[kind] = {"host": looks[0][1]["host"], "answers": answers, "transaction": said[-1][1]}
     return found

@@ -274,7 +274,7 @@ def have_own_driver(groups: Sequence[Group], left_out: Iterable[LeftOut]) -> boo
 
 def add_driver_value(made: Values, given: Mapping[str, Any]) -> Values:
     """Add to the operator's values that it runs no driver. The user's own value counts, and so does
-    the wish for NVIDIADriver objects.
+    a request for NVIDIADriver objects.
     """
     own = own_values.get_nested_value(given, DRIVER)
     if own is not None or own_values.get_nested_value(given, DRIVER_BY_OBJECT) is True:
@@ -289,13 +289,13 @@ def map_kubelet_directories(
     groups: Iterable[Group], left_out: Iterable[LeftOut]
 ) -> dict[str, list[str]]:
     """Return each directory of a kubelet with the hosts that have it, as far as they were seen."""
-    found: dict[str, list[str]] = {}
+    by_directory: dict[str, list[str]] = {}
     for m in [m for group in groups for m in group.members]:
-        found.setdefault(m.kubelet_directory, []).append(m.host)
+        by_directory.setdefault(m.kubelet_directory, []).append(m.host)
     for one in left_out:
         if one.operator:
-            found.setdefault(one.kubelet_directory, []).append(one.host)
-    return found
+            by_directory.setdefault(one.kubelet_directory, []).append(one.host)
+    return by_directory
 
 
 def add_kubelet_value(

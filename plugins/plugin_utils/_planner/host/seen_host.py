@@ -276,17 +276,17 @@ def find_host_instances(policy: Policy, engines: Mapping[str, Any]) -> tuple[Ins
 
     engines: the facts of each engine, by its name.
     """
-    found = tuple(
+    every = tuple(
         i
         for name, engine in ENGINES.items()
         for i in engine.find_instances(
             refusals.narrow_policy_to_engine(policy, name), engines[name]
         )
     )
-    configured = tuple(i for i in found if i.engine in CONFIGURED)
+    configured = tuple(i for i in every if i.engine in CONFIGURED)
     return tuple(
         i
-        for i in found
+        for i in every
         if i.engine in CONFIGURED or READERS[i.engine].counts_as_engine(policy, configured)
     )
 
