@@ -211,6 +211,7 @@ def without_packages(host: Host, install: Callable[[list[str]], str]) -> None:
     host.path("/etc/systemd/system/nvidia-cdi-refresh.service").unlink()
     host.program("apt-cache", OFFERED)
     host.program("env DEBIAN_FRONTEND=noninteractive apt-get install", install)
+    host.program("rm -f /var/run/cdi/nvidia.yaml")
 
 
 @pytest.mark.parametrize("engine", ["containerd, GPU", "containerd", "docker", "crio"])
