@@ -30,6 +30,7 @@ def recognise_causes(text, table):
     """Return [{"code", "values"}] for the known causes in an output.
 
     There is one for a line, in the order of the table, at most MOST. The first rows explain most.
+    What comes behind the last of them is not looked at.
     """
     lines, found = [line[:LONGEST] for line in text[-SIZE:].splitlines()], []
     for row in table or ():
@@ -45,19 +46,23 @@ def recognise_causes(text, table):
             cause = {"code": row["code"], "values": values}
             if cause not in found:
                 found.append(cause)
-    return found[:MOST]
+            if len(found) == MOST:
+                return found
+    return found
 
 
 def extract_known_phrases(text, patterns):
-    """Return the known phrases in a text, joined by "; ", without the text around them; "" if there
-    are none.
+    """Return the first known phrases in a text, at most MOST, joined by "; ", without the text
+    around them; "" if there are none.
     """
     found = []
     for pattern in patterns or ():
         for match in re.finditer(pattern, text[-SIZE:]):
             if match.group() and match.group()[:PHRASE] not in found:
                 found.append(match.group()[:PHRASE])
-    return "; ".join(found[:MOST])
+            if len(found) == MOST:
+                return "; ".join(found)
+    return "; ".join(found)
 
 
 def find_last_failure(log):

@@ -399,23 +399,25 @@ DRIVER_FILE = (
     r"|gsp_\w{1,64}\.bin|nvoptix\.bin)"
 )
 # What of an engine's or a shell's words may be shown: these phrases. What stands around them stays
-# on the host.
+# on the host. Each repetition has an end: the host's program looks through 256 KiB of words that a
+# container may have chosen, and its time grows with them and no faster.
 PHRASES = (
-    r"unresolvable CDI devices(?: [\w.-]+/[\w.-]+=[\w:.-]*\w)?",
+    r"unresolvable CDI devices(?: [\w.-]{1,64}/[\w.-]{1,64}=[\w:.-]{0,128}\w)?",
     r"CDI support is explicitly disabled",
     r"could not select device driver \"cdi\"",
-    r"(?i)unknown or invalid runtime name(?:: [\w.-]+)?|unknown runtime specified(?: [\w.-]+)?",
-    r"no runtime for \"[\w.-]*\" is configured|failed to find runtime handler(?: [\w.-]+)?|runtime handler \"?[\w.-]*\"? not supported",
-    r"unknown service runtime\.v1\w*(?:\.\w+)?",
+    r"(?i)unknown or invalid runtime name(?:: [\w.-]{1,128})?|unknown runtime specified(?: [\w.-]{1,128})?",
+    r"no runtime for \"[\w.-]{0,128}\" is configured|failed to find runtime handler(?: [\w.-]{1,128})?",
+    r"runtime handler \"?[\w.-]{0,128}\"? not supported",
+    r"unknown service runtime\.v1\w{0,64}(?:\.\w{1,64})?",
     r"pinging container registry|failed to (?:resolve|do request|pull)|sandbox image",
     r"nvidia-container-cli(?:(?:\.real)?: (?:initialization|detection|device|requirement|ldcache|mount|nvml|container) error)?",
     r"nvidia-container-runtime-hook",
-    r"(?:exec: )?\"?nvidia-container-runtime[\w.-]*\"?: (?:executable file not found|no such file or directory)",
-    r"(?:stat|exec) /[\w./-]*nvidia-container-runtime[\w.-]*: no such file or directory",
+    r"(?:exec: )?\"?nvidia-container-runtime[\w.-]{0,64}\"?: (?:executable file not found|no such file or directory)",
+    r"(?:stat|exec) /[\w./-]{0,255}nvidia-container-runtime[\w.-]{0,64}: no such file or directory",
     # runc and crun of a mount, the CDI library of a node, runtimes of a hook
     rf"(?:error mounting|cannot stat|mount) [\"`']{DRIVER_FILE}[\"`']?|(?:stat|open) {DRIVER_FILE}",
     rf"failed to stat CDI host device \"{DRIVER_FILE}\"",
-    r"exec /[\w./-]*nvidia-(?:ctk|cdi-hook): no such file or directory",
+    r"exec /[\w./-]{0,255}nvidia-(?:ctk|cdi-hook): no such file or directory",
     r"executable file not found",
     r"mknod: .{0,16}not found",
     r"/bin/sh: .{0,16}not found|stat /bin/sh|exec: \"/bin/sh\"|/bin/sh",
@@ -427,7 +429,7 @@ PHRASES = (
 # configuration, so nothing about GPUs has been decided.
 AGAIN = runtime_words.EARLY
 # Of a record that NVIDIA's hook leaves: what it was asked for.
-RECORD_SHOWS = r"--device=[\w,:.-]+"
+RECORD_SHOWS = r"--device=[\w,:.-]{1,4096}"
 
 # (words in the error or problem, engine, "engine injection" or "", what to do). All words of a row
 # stand in the text, in any order. The first row that matches speaks. A host may choose the text, so

@@ -76,7 +76,7 @@ CLAUSES = (
     # awslabs/amazon-eks-ami#1179, moby#45498
     Clause(r"error loading seccomp filter", messages.BPF_ROOM, error="errno 524"),
     # cri-o#1258; crun#275; nvidia-container-toolkit#885, which Podman's CDI library says
-    Clause(r"(?:error )?mounting", messages.NOT_MOUNTED, follows=r" \\*[\"/]", error=_GONE),
+    Clause(r"(?:error )?mounting", messages.NOT_MOUNTED, follows=r" \\{0,16}[\"/]", error=_GONE),
     Clause(r"\b(?:mount|cannot stat)", messages.NOT_MOUNTED, follows=r" `", error=_GONE),
     Clause(r"failed to stat CDI host device", messages.NOT_MOUNTED),
     Clause(r"error preparing rootfs|bind mount source stat"),

@@ -14,6 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import cause
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import causes
 
+from tests.unit.endless_patterns import count_endless_repeats
+
 CRI = "io.containerd.grpc.v1.cri"
 LOCKED = "another package manager is running, and did not end while this run waited; run again when it has ended"
 LINES = {
@@ -142,3 +144,40 @@ def test_every_group_has_a_shape_and_every_sentence_its_groups() -> None:
 )
 def test_what_this_release_does_not_know_is_left_out(found: dict[str, str]) -> None:
     assert causes.describe_cause(found) in ("", "its plugin ... did not load")
+
+
+@pytest.mark.parametrize("cause", causes.CAUSES, ids=lambda cause: cause.code)
+def test_no_output_holds_up_the_host(cause: causes.Cause) -> None:
+    assert count_endless_repeats(cause.pattern) == 0
+
+
+@pytest.mark.parametrize(
+    ("length", "name"), [(128, "a" * 128), (129, selection.HIDDEN), (9000, selection.HIDDEN)]
+)
+def test_a_value_that_is_too_long_is_not_shown_in_part(length: int, name: str) -> None:
+    found = node_causes.recognise_causes(
+        f"No match for argument: {'a' * length}", causes.build_cause_table()
+    )
+    assert [one["values"] for one in found] == [{"name": name}]
+
+
+def test_an_output_with_thousands_of_causes_is_read_as_far_as_they_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = []
+
+    def show(_shape: str, value: str) -> str:
+        shown.append(value)
+        return value
+
+    monkeypatch.setattr(selection, "show_value_in_shape", show)
+    text = "\n".join(f"toml: line {number}" for number in range(1000))
+    found = node_causes.recognise_causes(text, causes.build_cause_table())
+    assert [one["values"]["line"] for one in found] == shown == ["0", "1", "2", "3", "4"]
+
+
+def test_a_text_with_thousands_of_phrases_is_read_as_far_as_they_are_shown() -> None:
+    patterns = iter(["a[0-9]{1,4}", "b"])
+    text = " ".join(f"a{number}" for number in range(1000))
+    assert node_causes.extract_known_phrases(text, patterns) == "a0; a1; a2; a3; a4"
+    assert list(patterns) == ["b"]

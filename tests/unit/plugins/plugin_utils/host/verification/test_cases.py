@@ -434,10 +434,17 @@ def test_the_judge_of_patterns_counts_what_has_no_end() -> None:
     assert {pattern: count_endless_repeats(pattern) for pattern in REPEATS} == REPEATS
 
 
-@pytest.mark.parametrize(
-    "words", sorted({words for row in verify_cases.ADVICE for words in row[0]})
-)
-def test_no_text_of_a_host_holds_up_the_controller(words: str) -> None:
+# what the controller looks for, what the host looks for in the words of engines, and in a record
+PATTERNS = {
+    *(words for row in verify_cases.ADVICE for words in row[0]),
+    *verify_cases.PHRASES,
+    *verify_cases.AGAIN,
+    verify_cases.RECORD_SHOWS,
+}
+
+
+@pytest.mark.parametrize("words", sorted(PATTERNS))
+def test_no_text_of_a_host_or_a_container_holds_up_a_run(words: str) -> None:
     assert count_endless_repeats(words) == 0
 
 
