@@ -392,9 +392,11 @@ def create(case: Mapping[str, Any]) -> dict[str, Any]:
 # --- what to do when it is not as it should be
 # --------------------------------------------------------------------------
 
-# A file of the driver in a folder of the system, as a CDI spec mounts it. No other path is told.
-DRIVER_FILE = (
-    r"/(?:usr|lib|lib64|opt|etc|run/nvidia|var/run|dev)/(?:[\w.+-]{1,255}/){0,8}"
+# A folder of the system, which no part of the path leads out of.
+FOLDER = r"/(?:usr|lib|lib64|opt|etc|run/nvidia|var/run|dev)/(?:(?!\.\.?/)[\w.+-]{1,255}/){0,8}"
+# A file of the driver in such a folder, as a CDI spec mounts it. No path of another file is told,
+# but those of the toolkit's programs.
+DRIVER_FILE = FOLDER + (
     r"(?:lib(?:nvidia|cuda|nv|EGL|GL|vdpau)[\w.+-]{0,255}|nvidia(?!-c(?:ontainer|tk|di))[\w.+-]{0,255}"
     r"|gsp_\w{1,64}\.bin|nvoptix\.bin)"
 )
@@ -413,11 +415,11 @@ PHRASES = (
     r"nvidia-container-cli(?:(?:\.real)?: (?:initialization|detection|device|requirement|ldcache|mount|nvml|container) error)?",
     r"nvidia-container-runtime-hook",
     r"(?:exec: )?\"?nvidia-container-runtime[\w.-]{0,64}\"?: (?:executable file not found|no such file or directory)",
-    r"(?:stat|exec) /[\w./-]{0,255}nvidia-container-runtime[\w.-]{0,64}: no such file or directory",
+    rf"(?:stat|exec) {FOLDER}nvidia-container-runtime[\w.-]{{0,64}}: no such file or directory",
     # runc and crun of a mount, the CDI library of a node, runtimes of a hook
     rf"(?:error mounting|cannot stat|mount) [\"`']{DRIVER_FILE}[\"`']?|(?:stat|open) {DRIVER_FILE}",
     rf"failed to stat CDI host device \"{DRIVER_FILE}\"",
-    r"exec /[\w./-]{0,255}nvidia-(?:ctk|cdi-hook): no such file or directory",
+    rf"(?:exec {FOLDER})?nvidia-(?:ctk|cdi-hook): no such file or directory",
     r"executable file not found",
     r"mknod: .{0,16}not found",
     r"/bin/sh: .{0,16}not found|stat /bin/sh|exec: \"/bin/sh\"|/bin/sh",

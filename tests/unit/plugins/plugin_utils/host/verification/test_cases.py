@@ -613,6 +613,7 @@ UNTOLD = [
     "/opt/site/token-a1b2",
     "/var/lib/kubelet/pods/x",
     "/etc/ssl/private/key.pem",
+    "/usr/lib/../../home/alice/libcuda.so.1",
 ]
 
 
@@ -622,6 +623,40 @@ def test_no_other_path_is_told(path: str) -> None:
     phrases = causes.extract_known_phrases(said, verify_cases.PHRASES)
     assert path not in phrases
     assert "no such file or directory" in phrases
+
+
+GONE = "no such file or directory"
+# A program of the toolkit that is gone: what is said, what is told, and the code of the step.
+PROGRAMS = [
+    (f"exec /home/alice/acme/nvidia-ctk: {GONE}", f"nvidia-ctk: {GONE}", "spec-file-gone"),
+    (f"exec /usr/../acme/nvidia-cdi-hook: {GONE}", f"nvidia-cdi-hook: {GONE}", "spec-file-gone"),
+    (
+        f"exec /run/nvidia/driver/usr/bin/nvidia-ctk: {GONE}",
+        f"exec /run/nvidia/driver/usr/bin/nvidia-ctk: {GONE}",
+        "spec-file-gone",
+    ),
+    (
+        f"stat /home/alice/acme/nvidia-container-runtime: {GONE}",
+        f"nvidia-container-runtime: {GONE}",
+        "no-handler-program",
+    ),
+    (
+        f"stat /usr/local/nvidia/toolkit/nvidia-container-runtime.cdi: {GONE}",
+        f"stat /usr/local/nvidia/toolkit/nvidia-container-runtime.cdi: {GONE}",
+        "no-handler-program",
+    ),
+]
+
+
+@pytest.mark.parametrize(("said", "told", "code"), PROGRAMS)
+def test_a_program_that_is_gone_is_told_with_a_folder_of_the_system_alone(
+    said: str, told: str, code: str
+) -> None:
+    phrases = causes.extract_known_phrases(said, verify_cases.PHRASES)
+    assert told in phrases.split("; ")
+    assert "acme" not in phrases
+    advice = verify_cases.advise_on_case("containerd", "native-cdi", f"StartContainer: {phrases}")
+    assert get_code(advice) == f"verify.{code}"
 
 
 def test_another_trouble_with_a_file_of_the_driver_has_another_step() -> None:
