@@ -169,11 +169,14 @@ class ActionModule(ActionBase):
         answer = transport.run_host_program(self, "container_check", request, task_vars or {}, way)
         evidence = verify_cases.list_case_evidence(cases, answer)
         trouble = verify_cases.describe_unverified(evidence)
+        late = verify_cases.warn_of_further_starts(evidence)
+        subject = (task_vars or {}).get("inventory_hostname") or "this host"
         shaped = {
             **common,
             "checks": evidence,
             "verified": not trouble,
             "left": answer.get("left") or [],
+            **({"warnings": [f"{subject}: {end_with_code(late)}"]} if late else {}),
         }
         return {**shaped, "failed": True, "msg": end_with_code(trouble)} if trouble else shaped
 

@@ -53,6 +53,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
 
 from tests.unit import running_host
 from tests.unit.builders import obs
+from tests.unit.coded import read_coded
 from tests.unit.records import ONE_GPU, instance, record
 from tests.unit.running_host import Host, HostProcess
 from tests.unit.running_hosts import ENGINES, build
@@ -130,6 +131,32 @@ def test_a_verified_host(monkeypatch: pytest.MonkeyPatch) -> None:
         result["skipped_why"],
         "failed" in result,
     ) == (True, False, [], "", False)
+
+
+AGAIN = [
+    # how often each case was started again, whether each is as expected, the cases that a warning names
+    ((0, 0), True, ""),
+    ((2, 0), True, "containerd: one"),
+    ((1, 2), True, "containerd: one, containerd: none"),
+    ((2, 0), False, ""),
+]
+
+
+@pytest.mark.parametrize(("again", "ok", "named"), AGAIN)
+def test_a_case_that_passes_at_a_later_start_is_warned_of(
+    again: tuple[int, ...], ok: bool, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = {"ok": ok, "problems": [], "error": None if ok else {"step": "run", "message": "EOF"}}
+    found = [
+        {**case, "name": f"containerd: {name}", "again": ["StartContainer: EOF"] * times}
+        for name, times in zip(("one", "none"), again, strict=True)
+    ]
+    result = Stage(monkeypatch, answer={"cases": found}).run()
+    assert result["verified"] is ok
+    told = [text] if (text := cases.warn_of_further_starts(result["checks"])) else []
+    expected = [("verify.started-again", {"cases": named})] if named else []
+    assert [read_coded(text) for text in told] == expected
+    assert result.get("warnings", []) == [f"this host: {text} [{text.code}]" for text in told]
 
 
 def test_a_host_that_is_not_verified_fails_with_the_evidence(

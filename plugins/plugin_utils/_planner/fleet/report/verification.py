@@ -143,13 +143,16 @@ def get_verification_verdict(checks: Sequence[Check]) -> str:
 def describe_check_evidence(check: Check) -> str:
     """Describe a check: `one: opened nvidia0, nvidiactl, refused nvidia1`.
 
-    For a failed case, name what went wrong instead.
+    For a failed case, name what went wrong instead. Tell how often the case was started if that was
+    more than once.
     """
     name = str(check.get("name")).rpartition(": ")[2]
     if check.get("ok") is None:
         return f"{name}: to be shown"
+    starts = 1 + len(check.get("again") or ())
+    often = f" (started {starts} times)" if starts > 1 else ""
     if not check["ok"]:
-        return f"{name}: FAILED: {describe_wrong_check(check)}"
+        return f"{name}: FAILED: {describe_wrong_check(check)}{often}"
     opened = [
         shorten_device_path(path)
         for path in list_wanted_devices(check, "allowed")
@@ -170,7 +173,7 @@ def describe_check_evidence(check: Check) -> str:
         *([f"opened {names.show_some_runs(opened)}"] if opened else []),
         *([f"refused {names.show_some_runs(refused)}"] if refused else []),
     ]
-    return f"{name}: {', '.join(parts) or 'as expected'}"
+    return f"{name}: {', '.join(parts) or 'as expected'}{often}"
 
 
 def list_wanted_devices(check: Check, expectation: str) -> list[str]:

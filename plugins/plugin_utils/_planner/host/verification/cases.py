@@ -556,6 +556,14 @@ def describe_case_failure(found: Mapping[str, Any]) -> str:
     return "; ".join(found.get("problems") or ())
 
 
+def warn_of_further_starts(checks: list[dict[str, Any]]) -> str:
+    """Return the warning about cases that were verified after they had been started again; '' if
+    there are none.
+    """
+    late = [str(c["name"]) for c in checks if c["ok"] and c.get("again")]
+    return messages.STARTED_AGAIN.fill(cases=", ".join(late)) if late else ""
+
+
 def describe_unverified(checks: list[dict[str, Any]]) -> str:
     """Return the message of a failure; '' if every case is verified."""
     failed = [c for c in checks if not c["ok"]]

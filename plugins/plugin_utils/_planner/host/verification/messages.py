@@ -44,6 +44,11 @@ NOTHING_TO_VERIFY = Sentence(
     "this host has no engine that can start containers for the verification",
 )
 CHECKS_FAILED = Sentence("verify.checks-failed", "{failed} of {total} checks failed. {details}")
+STARTED_AGAIN = Sentence(
+    "verify.started-again",
+    "verified only after a further start: {cases}. Before, the runtime's process ended early, or another program removed the pod. "
+    "The causes are in checks[].again of the result; read the journals of the engine and the kernel if this returns",
+)
 
 # what to do about a failure
 LOAD_IMAGE = Sentence(

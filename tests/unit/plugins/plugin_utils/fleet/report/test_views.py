@@ -72,6 +72,15 @@ EVIDENCE = [
     (WRONG, "one: FAILED: /dev/nvidia0 cannot be opened"),
     (BROKEN, "one: FAILED: RunPodSandbox: no pause image"),
     (FORESEEN, "one: to be shown"),
+    (
+        {**NONE, "again": ["StartContainer: broken pipe"] * 2},
+        "none: refused nvidia[0-1] (started 3 times)",
+    ),
+    (
+        {**BROKEN, "again": ["StartContainer: broken pipe"]},
+        "one: FAILED: RunPodSandbox: no pause image (started 2 times)",
+    ),
+    ({**ONE, "again": []}, "one: opened nvidia0, nvidiactl, refused nvidia1"),
 ]
 
 
@@ -86,6 +95,10 @@ TOGETHER = [
     (
         [BROKEN, {**BROKEN, "name": "containerd: all"}],
         "one, all: FAILED: RunPodSandbox: no pause image",
+    ),
+    (
+        [NONE, {**NONE, "name": "containerd: isolation", "again": ["StartContainer: EOF"]}],
+        "none: refused nvidia[0-1]; isolation: refused nvidia[0-1] (started 2 times)",
     ),
     (
         [BROKEN, NONE, {**BROKEN, "name": "containerd: all"}],
