@@ -160,6 +160,7 @@ def list_room_plans(
     by_key = {i.key: i for i in host.instances}
     packaged = facts.installation
     pinned, installing = installation.plan_installation(policy, packaged, record)
+    goes = installation.is_taken_back(installing)
     placed = placement.place_specs_in_policy(policy, record)
     nodes = functools.cache(
         lambda: device_nodes.plan_device_nodes(
@@ -171,7 +172,7 @@ def list_room_plans(
     )
     others = functools.cache(
         lambda: other_writers.plan_other_writers(
-            policy, facts.writers, record, installing=bool(installing.commands)
+            policy, facts.writers, record, installing=bool(installing.commands), goes=goes
         )
     )
     config = functools.partial(
@@ -185,7 +186,14 @@ def list_room_plans(
         lambda: plan_left_by_others(
             placed, facts.foreign, host.engines, host.instances, record.decisions
         ),
-        lambda: installation.plan_first_stages(pinned, packaged, record, installing, others()),
+        lambda: installation.plan_first_stages(
+            pinned,
+            packaged,
+            record,
+            installing,
+            others(),
+            other_writers.clear_behind_installation(facts.writers, record) if goes else Plan(),
+        ),
         nodes,
         lambda: mark_package_file(config()) if installing.commands else config(),
         *(

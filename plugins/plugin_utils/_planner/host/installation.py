@@ -69,7 +69,7 @@ def plan_base_package(policy: Policy, facts: InstallationFacts) -> Plan:
         return Plan()
     record = dc.replace(resource.record_of_options("none", ""), packages=decide.BASE_PACKAGES)
     pinned, found = plan_installation(policy, facts, record)
-    return plan_first_stages(pinned, facts, record, found, Plan())
+    return plan_first_stages(pinned, facts, record, found, Plan(), Plan())
 
 
 def plan_installation(
@@ -85,8 +85,22 @@ def plan_installation(
     )
 
 
+def is_taken_back(installing: Plan) -> bool:
+    """Tell whether the way back brings the host to the packages that it has now.
+
+    It does not if an archive lacks the releases from before.
+    """
+    installs = [command for command in installing.commands if "install" in command["argv"]]
+    return bool(installs) and all(command.get("undo") for command in installs)
+
+
 def plan_first_stages(
-    policy: Policy, facts: InstallationFacts, record: HostDecision, installing: Plan, others: Plan
+    policy: Policy,
+    facts: InstallationFacts,
+    record: HostDecision,
+    installing: Plan,
+    others: Plan,
+    before: Plan,
 ) -> Plan:
     """Return the plan of what goes first: the repository that has the packages, then the packages,
     each in its own transaction.
@@ -94,6 +108,9 @@ def plan_first_stages(
     After them the host is looked at again, so files that the packages brought are edited like any
     other. The transaction that brings the packages also keeps the units that come with them from
     writing.
+
+    others: what follows the installation in its transaction. before: what goes before it, and is
+    undone after it.
     """
     some, names = (
         bool(installing.commands),
@@ -119,4 +136,6 @@ def plan_first_stages(
         return merge_plans([installing, source])
     trusting = repository.list_trust_commands(policy, facts.repository, source)
     installing = dc.replace(installing, commands=(*trusting, *installing.commands))
-    return Plan(first=(*([source] if source.changes else []), merge_plans([installing, others])))
+    return Plan(
+        first=(*([source] if source.changes else []), merge_plans([before, installing, others]))
+    )

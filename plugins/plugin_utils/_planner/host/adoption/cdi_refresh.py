@@ -297,11 +297,32 @@ def stop(policy: Policy, facts: RefreshFacts, record: HostDecision) -> Plan:
     return dc.replace(planned, leftovers=(left,))
 
 
-def stop_installed(facts: RefreshFacts) -> Plan:
+def clear_behind_installation(facts: RefreshFacts) -> Plan:
+    """Plan that nothing of a package's units is left once the way back has removed the package.
+
+    Commands are undone from the last to the first, so this one goes before the installation: the
+    file that the units may have written is removed after the units themselves.
+    """
+    if facts.state.value.present or facts.files.get(REFRESH_FILE).exists:
+        return Plan()
+    return Plan(commands=(_build_removal(),))
+
+
+def _build_removal() -> transaction.PackageCommand:
+    remove = ["rm", "-f", REFRESH_FILE]
+    why = messages.REFRESH_STARTS.fill()
+    return {"argv": remove, "timeout": 10, "why": why, "undo": remove}
+
+
+def stop_installed(facts: RefreshFacts, *, goes: bool) -> Plan:
     """Plan to stop the units that a package brings, right after its script has started them.
 
-    Their file goes with them if there is none before: it would hide ours from then on. The way back
-    starts the units, which write it again. Packages before 1.18 bring no units.
+    Their file goes with them if there is none before: it would hide ours from then on. Packages
+    before 1.18 bring no units.
+
+    goes: whether the way back takes the package away. Then it leaves the units stopped, since they
+    would write what was not there before. If the package stays, it starts them, as their package's
+    script has, and they write their file again.
     """
     if facts.state.value.present:
         return Plan()
@@ -311,15 +332,11 @@ def stop_installed(facts: RefreshFacts) -> Plan:
         "timeout": 60,
         "why": why,
         "accepts": [NOT_LOADED],
-        "undo": [*start, PATH],
     }
-    remove: transaction.PackageCommand = {
-        "argv": ["rm", "-f", REFRESH_FILE],
-        "timeout": 10,
-        "why": why,
-        "undo": [*start, SERVICE],
-        "undo_accepts": [NOT_LOADED],
-    }
+    stop["undo"] = stop["argv"] if goes else [*start, PATH]
+    remove = _build_removal()
+    if not goes:
+        remove.update({"undo": [*start, SERVICE], "undo_accepts": [NOT_LOADED]})
     fresh = not facts.files.get(REFRESH_FILE).exists
     units = [Difference("unit", unit, "state", None, "stopped", why, "adoption") for unit in MASKS]
     file = Difference("file", REFRESH_FILE, "", "as its units write it", None, why, "adoption")

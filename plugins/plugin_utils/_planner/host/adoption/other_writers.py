@@ -66,11 +66,16 @@ def read_writer_facts(obs: Observation) -> WriterFacts:
 
 
 def plan_other_writers(
-    policy: Policy, facts: WriterFacts, record: HostDecision, *, installing: bool = False
+    policy: Policy,
+    facts: WriterFacts,
+    record: HostDecision,
+    *,
+    installing: bool = False,
+    goes: bool = False,
 ) -> Plan:
     """Plan what other writers have to stop doing, and advise on them.
 
-    installing: this run's packages are installed right before.
+    installing: this run's packages are installed right before. goes: the way back takes them away.
     """
     if record.skipped:
         return Plan()
@@ -78,7 +83,7 @@ def plan_other_writers(
     if record.cdi_owner == "collection":
         parts += [
             cdi_refresh.stop(policy, facts.refresh, record),
-            cdi_refresh.stop_installed(facts.refresh) if installing else Plan(),
+            cdi_refresh.stop_installed(facts.refresh, goes=goes) if installing else Plan(),
             Plan(
                 advice=cdi_generators.advise_on_other_generators(
                     facts.generators, cdi_refresh.SERVICE
@@ -86,6 +91,15 @@ def plan_other_writers(
             ),
         ]
     return merge_plans(parts)
+
+
+def clear_behind_installation(facts: WriterFacts, record: HostDecision) -> Plan:
+    """Plan what goes before an installation, so that its way back leaves nothing of writers that
+    come with it.
+    """
+    if record.skipped or record.cdi_owner != "collection":
+        return Plan()
+    return cdi_refresh.clear_behind_installation(facts.refresh)
 
 
 def advise_on_operator(facts: WriterFacts) -> tuple[str, ...]:

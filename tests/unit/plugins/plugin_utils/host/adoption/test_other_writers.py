@@ -14,12 +14,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Kubelet,
+    Plan,
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import lowering
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    installation,
+    lowering,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_generators,
     cdi_refresh,
@@ -311,6 +315,68 @@ def test_units_that_a_package_starts_are_stopped_and_can_be_taken_back(
     assert {d.cause for d in plan.differences if d.after != "masked"} <= {"adoption"}
     lost = [low.path for low in lowering.find_change_lowerings(plan)]
     assert lost == [word for argv in wanted for word in argv[2:]]
+
+
+INSTALL = {"argv": ["apt-get", "install", "toolkit"]}
+KEPT_BACK = {**INSTALL, "undo": ["apt-get", "remove", "toolkit"]}
+
+
+def play(argv: list[str], there: set[str]) -> None:
+    """Do to a host what a command does: its package, the unit that stays, the file that is written.
+
+    The service ends once it has written.
+    """
+    brings = {cdi_refresh.PATH, cdi_refresh.REFRESH_FILE}
+    if argv[:2] == ["apt-get", "install"]:
+        there |= {"toolkit", *brings}
+    elif argv[:2] == ["apt-get", "remove"]:
+        there -= {"toolkit", cdi_refresh.PATH}
+    elif argv[0] == "systemctl" and "stop" in argv:
+        there -= set(argv)
+    elif argv[0] == "systemctl" and "toolkit" in there:
+        there |= {*(set(argv) & brings), cdi_refresh.REFRESH_FILE}
+    elif argv[0] == "rm":
+        there -= set(argv)
+
+
+BACK: dict[str, tuple[Any, set[str], set[str]]] = {
+    # the command that installs, what is there before, what is there once all is taken back
+    "the package goes, and all with it": (KEPT_BACK, set(), set()),
+    "with the file of another tool": (
+        KEPT_BACK,
+        {cdi_refresh.REFRESH_FILE},
+        {cdi_refresh.REFRESH_FILE},
+    ),
+    "the package stays, as its script leaves it": (
+        INSTALL,
+        set(),
+        {"toolkit", cdi_refresh.PATH, cdi_refresh.REFRESH_FILE},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BACK)
+def test_after_each_command_the_way_back_leads_to_what_was_there_before(case: str) -> None:
+    install, before, after = BACK[case]
+    files = {path: SPEC for path in before}
+    facts = other_writers.read_writer_facts(host(files, {}))
+    installing = Plan(commands=(install,))
+    goes = installation.is_taken_back(installing)
+    owned = record(cdi_owner="collection")
+    commands = [
+        *(other_writers.clear_behind_installation(facts, owned).commands if goes else ()),
+        install,
+        *other_writers.plan_other_writers(
+            Policy(), facts, owned, installing=True, goes=goes
+        ).commands,
+    ]
+    for ran in range(commands.index(install) + 1, len(commands) + 1):
+        there = set(before)
+        for command in commands[:ran]:
+            play(command["argv"], there)
+        for command in reversed(commands[:ran]):
+            play(command.get("undo") or ["true"], there)
+        assert there == after, ran
 
 
 @pytest.mark.parametrize(
