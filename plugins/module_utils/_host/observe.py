@@ -74,9 +74,9 @@ def run(request):
             if not _is_asked_here(root, question):
                 continue
             answer = units.get(question.get("id")) or _ask(root, question, alarm)
-            if "where" in question and "error" in answer:  # it can be asked again by itself
-                continue
             size = len(json.dumps(answer))
+            if "where" in question and (size > room or "error" in answer):
+                continue  # it can be asked again by itself
             if size > room:
                 answer = host_files.HostError(
                     "too-large", "the answers together exceed %d bytes" % limits["bytes"]

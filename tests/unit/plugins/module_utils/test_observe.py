@@ -432,6 +432,9 @@ def test_a_question_with_a_condition(tmp_path, files, asked):
     assert sorted(answers) == (["0", "1"] if asked else ["1"])
 
 
+ALWAYS = {"absent": ["/no/such/file"], "present": ["/proc"], "each": ["/proc", "/proc"]}
+
+
 @pytest.mark.parametrize(
     "question",
     [
@@ -441,6 +444,14 @@ def test_a_question_with_a_condition(tmp_path, files, asked):
     ],
 )
 def test_an_error_is_no_answer_where_a_question_can_be_asked_again(question):
-    always = {"absent": ["/no/such/file"], "present": ["/proc"], "each": ["/proc", "/proc"]}
-    answers = observe.run({"questions": [{"where": always, **question}]})["answers"]
+    answers = observe.run({"questions": [{"where": ALWAYS, **question}]})["answers"]
     assert answers == {}
+
+
+def test_an_answer_without_room_is_left_out_where_a_question_can_be_asked_again():
+    """It is asked last, so it is the one for which there is no room."""
+    printing = {"kind": "probe", "source": "print('\"%s\"' % ('y' * 300))", "args": None}
+    for where, wanted in (({}, ["too-large"]), ({"where": ALWAYS}, [])):
+        request = {"questions": [dict(printing, **where)], "limits": {"bytes": 200}}
+        answers = observe.run(request)["answers"]
+        assert [answer["error"]["kind"] for answer in answers.values()] == wanted
