@@ -5,6 +5,7 @@
 
 import os
 import re
+import signal
 import sys
 import tempfile
 
@@ -455,3 +456,24 @@ def test_an_answer_without_room_is_left_out_where_a_question_can_be_asked_again(
         request = {"questions": [dict(printing, **where)], "limits": {"bytes": 200}}
         answers = observe.run(request)["answers"]
         assert [answer["error"]["kind"] for answer in answers.values()] == wanted
+
+
+def test_a_condition_ends_with_the_time_of_the_look(tmp_path, monkeypatch):
+    """A file system that hangs must not keep the answers that are there already."""
+    tree(tmp_path, known="x")
+    where = dict(ALWAYS, absent=["/hangs/*"])
+    listed, met = observe.file_queries.list_glob_matches, []
+
+    def hang(root, pattern):
+        if pattern == "/hangs/*":
+            os.kill(os.getpid(), signal.SIGALRM)  # the time is over
+            met.append(pattern)
+        return listed(root, pattern)
+
+    monkeypatch.setattr(observe.file_queries, "list_glob_matches", hang)
+    questions = [
+        {"id": "hung", "kind": "which", "names": ["sh"], "where": where},
+        {"id": "known", "kind": "dir", "path": str(tmp_path)},
+    ]
+    assert sorted(observe.run({"questions": questions})["answers"]) == ["known"]
+    assert met == [], "it ended within the pattern"
