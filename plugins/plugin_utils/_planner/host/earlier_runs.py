@@ -72,6 +72,15 @@ class EarlierRuns:
         return self.journal.value if self.asked else {}
 
     @property
+    def pending_units(self) -> frozenset[str]:
+        """The units whose restart earlier runs have left to a person, and that run as before; none
+        if the look has not asked for the journal.
+        """
+        return frozenset(
+            str(entry.get("unit")) for entry in self.journal_if_asked.get("pending") or ()
+        )
+
+    @property
     def is_journal_known(self) -> bool:
         """True if the journal's directory is there."""
         return bool(self.journal.value.get("known"))

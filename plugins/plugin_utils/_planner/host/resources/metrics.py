@@ -268,9 +268,10 @@ def list_decision_samples(record: HostDecision, driver: Driver) -> list[tuple[st
 
 def list_pending_units(policy: Policy, facts: MetricsFacts, others: Plan) -> list[str]:
     """List the units whose restart is left to a person once this run is over."""
-    left = {str(entry.get("unit")) for entry in facts.earlier.journal_if_asked.get("pending") or ()}
     done = others.list_interrupted_units(policy.restart)
-    return sorted(left.difference(done).union(others.list_left_units(policy)))
+    return sorted(
+        facts.earlier.pending_units.difference(done).union(others.list_left_units(policy))
+    )
 
 
 def get_unreported_rollback(facts: MetricsFacts) -> int:

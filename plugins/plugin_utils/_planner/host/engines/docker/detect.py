@@ -428,6 +428,7 @@ def plan_instance(
             facts.hooks,
             docker_plan.parse_docker_series(instance),
             facts.active_seconds.get(instance.unit),
+            instance.unit in facts.earlier.pending_units,
         )
     planned = next_start.require_docker_start(
         next_start.Docker(policy, facts, instance, doc, after.data, info), planned, lag

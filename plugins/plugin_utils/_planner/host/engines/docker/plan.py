@@ -447,14 +447,18 @@ def find_missed_hooks(
     hooks: gpus_flag.HookFacts,
     series: tuple[int, int],
     active_seconds: float | None,
+    left: bool,
 ) -> Lag:
     """Return what is not in force, with a restart if the daemon cannot serve `--gpus` without one.
 
     A daemon that has our runtime was set up before: there a newer program is an upgrade, and its
-    predecessor was found.
+    predecessor was found. That is not so if its restart was left to a person, since a reload alone
+    shows it our runtime.
+
+    left: whether an earlier run has left the restart to a person, by the journal.
     """
     new_here = bool(desired.paths) and not set(desired.paths) & set(info.get("Runtimes") or {})
-    if lag.restart or not new_here:
+    if lag.restart or not (new_here or left):
         return lag
     if not gpus_flag.has_missed_hooks(hooks, series, active_seconds):
         return lag

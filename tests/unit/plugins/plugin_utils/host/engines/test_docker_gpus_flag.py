@@ -31,6 +31,8 @@ class Case:
     version: str = "29.8.1"
     active: float | None = ACTIVE
     more: dict[str, Any] = dc.field(default_factory=dict)
+    pending: str = ""  # the unit whose restart was left to a person
+    left: bool = False  # whether it is left this time
 
 
 RESTART, RELOAD = [f"restart {UNIT}"], [f"reload {UNIT}"]
@@ -44,7 +46,15 @@ CASES = {
     "an older Docker and its program": Case(RESTART, hook=AFTER, cdi_hook=None, version="29.1.3"),
     "the daemon's age is not known": Case(RELOAD, active=None),
     "it was set up before": Case([], more={"Runtimes": OURS}),
-    "containers would end": Case(RELOAD, more={"containers": 2}),
+    "containers would end": Case(RELOAD, more={"containers": 2}, left=True),
+    "its restart is left since the first run": Case(
+        [], more={"Runtimes": OURS, "containers": 2}, pending=UNIT, left=True
+    ),
+    "its containers have ended since": Case(RESTART, more={"Runtimes": OURS}, pending=UNIT),
+    "the restart of another is left": Case([], more={"Runtimes": OURS}, pending="other.service"),
+    "it was left and the program was found": Case(
+        [], cdi_hook=BEFORE, more={"Runtimes": OURS}, pending=UNIT
+    ),
 }
 
 
@@ -67,6 +77,8 @@ def look(case: Case) -> Any:
     for answer in seen.answers.values():
         if "units" in answer:
             answer["monotonic"] = 1000.0
+    if case.pending:
+        seen.answers["originals"]["pending"] = [{"unit": case.pending}]
     return dc.replace(seen, host={**seen.host, "epoch": NOW})
 
 
@@ -75,6 +87,5 @@ def test_a_daemon_that_found_no_program_is_restarted(name: str) -> None:
     case = CASES[name]
     plan = planned(Policy(), look(case))
     assert acts(plan) == case.does
-    left = name == "containers would end"
-    assert plan.pending == ((UNIT,) if left else ())
-    assert ("docker.restart-left" in get_codes(plan.advice)) is left
+    assert plan.pending == ((UNIT,) if case.left else ())
+    assert ("docker.restart-left" in get_codes(plan.advice)) is case.left
