@@ -18,6 +18,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     PlanError,
+    QueryFailed,
     Refusal,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
@@ -160,6 +161,13 @@ def plan_take_back(
         *context.advise_on_gone_programs(facts.programs, done),
     )
     return dc.replace(done, advice=(*done.advice, *more))
+
+
+def _is_gone(programs: Lookup[str, bool], program: str) -> bool:
+    try:
+        return not programs.get(program)
+    except QueryFailed:  # only advice depends on it, and what is taken back must not wait for that
+        return False
 
 
 def advise_without_journal(policy: Policy, earlier: EarlierRuns, done: Plan) -> tuple[str, ...]:
@@ -347,13 +355,14 @@ class Context:
     def advise_on_gone_programs(self, programs: Lookup[str, bool], done: Plan) -> tuple[str, ...]:
         """Return advice on each default handler in a file that is given back whose program is gone.
 
-        The engine restarts with it all the same, and starts no container. May raise NeedMore.
+        The engine restarts with it all the same, and starts no container. A program that could not
+        be looked for is not known to be gone. May raise NeedMore.
         """
         advice = []
         for path, _before, after in done.diffs:
             engine = self.engines.get(self.find_engine(path))
             default = engine.find_default_program(after) if engine and after else None
-            if default and PROGRAM_NAME.fullmatch(default[1]) and not programs.get(default[1]):
+            if default and PROGRAM_NAME.fullmatch(default[1]) and _is_gone(programs, default[1]):
                 row = journal_messages.PROGRAM_GONE_BEFORE
                 advice.append(row.fill(path=path, handler=default[0], program=default[1]))
         return tuple(advice)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     get_code,
@@ -387,9 +388,9 @@ GIVEN_BACK: dict[str, tuple[str, str, str, tuple[str, str] | None]] = {
 }
 
 
-@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("there", [False, True, None], ids=["gone", "there", "not known"])
 @pytest.mark.parametrize("case", GIVEN_BACK)
-def test_a_default_handler_whose_program_is_gone_is_said(case: str, there: bool) -> None:
+def test_a_default_handler_whose_program_is_gone_is_said(case: str, there: bool | None) -> None:
     path, before, now, default = GIVEN_BACK[case]
     kept = {
         path: {
@@ -397,14 +398,23 @@ def test_a_default_handler_whose_program_is_gone_is_said(case: str, there: bool)
         }
     }  # fmt: skip
     files = {path: now, **({RUNTIME: ""} if there else {})}
-    found = take_back(obs(files=files, originals=kept, packages={"containerd": "1.7.24"}))
+    failed = {"error": {"kind": "timeout", "message": "the time had run out"}}
+    asked = [f"file:{RUNTIME}", queries.ask_for_program(["nvidia-container-runtime"])["id"]]
+    found = take_back(
+        obs(
+            files=files,
+            originals=kept,
+            packages={"containerd": "1.7.24"},
+            answers=dict.fromkeys(asked, failed) if there is None else {},
+        )
+    )
     assert [change["op"] for change in found.changes] == ["restore"]
     said = [
         (text.values["handler"], text.values["program"])
         for text in found.advice
         if get_code(text) == "restore.default-without-program"
     ]
-    assert said == ([default] if default and not there else [])
+    assert said == ([default] if default and there is False else [])
 
 
 # ---------------------------------------------------------------- a running host that does not tell
