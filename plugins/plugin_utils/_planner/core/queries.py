@@ -80,9 +80,12 @@ def merge_questions(questions: list[Question]) -> list[Question]:
 
 def _serve_both(one: Question, other: Question) -> Question:
     """Merge two questions with one ID. A list of what may travel is never lost: all else would
-    travel without it.
+    travel without it. A condition stays only if both have the same: else one of them
+    would go without its answer.
     """
     both: Question = {**one, **other}
+    if "where" in both and one.get("where") != other.get("where"):
+        del both["where"]
     for key in ("timeout", "max"):
         both.update({key: max(q[key] for q in (one, other) if key in q)} if key in both else {})
     for key in ("flags", "environment"):

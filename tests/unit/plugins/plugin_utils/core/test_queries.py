@@ -111,6 +111,15 @@ TOML = {"format": "toml", "places": [["a"]]}
 MORE = {"format": "toml", "places": [["b"]]}
 BOTH = {"format": "toml", "places": [["a"], ["b"]], "comments": [], "patterns": []}
 PRINT = ["engine", "config"]
+
+
+def ask_where_absent(path: str) -> queries.Question:
+    return queries.ask_where(
+        queries.ask_for_probe("p", {}), absent=[path], present=["/dev"], each=("/a*", "/b*")
+    )
+
+
+WHERE_NEW = ask_where_absent("/new")
 # Two questions with one id -> what the one that is sent asks for, in either order.
 ASKED_TWICE = {
     "a command, with a list and without one": (
@@ -128,6 +137,9 @@ ASKED_TWICE = {
         {"flags": {"--a": "path", "--b": "path"}, "environment": {"V": "path"}}),
     "an answer over HTTP, by two lists": (queries.ask_for_http("/s", "/x", TOML), queries.ask_for_http("/s", "/x", MORE), {"keep": BOTH}),
     "a directory": (queries.ask_for_directory("/d"), queries.ask_for_directory("/d"), {"kind": "dir"}),
+    "a probe, of some hosts and of all": (WHERE_NEW, queries.ask_for_probe("p", {}), {"program": "p", "where": None}),
+    "a probe, of hosts by one condition": (WHERE_NEW, dict(WHERE_NEW), {"where": WHERE_NEW["where"]}),
+    "a probe, of hosts by two conditions": (WHERE_NEW, ask_where_absent("/old"), {"program": "p", "where": None}),
 }  # fmt: skip
 
 
@@ -146,4 +158,5 @@ def test_two_questions_with_one_id_become_one_that_serves_both(case: str) -> Non
         assert {key: _in_any_order(asked.get(key)) for key in wanted} == {
             key: _in_any_order(v) for key, v in wanted.items()
         }, pair
-        assert set(asked) == {*one, *other}
+        unasked = {key for key, value in wanted.items() if value is None}
+        assert set(asked) == {*one, *other} - unasked
