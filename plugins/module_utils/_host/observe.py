@@ -39,17 +39,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import c
 SCHEMA = 1
 DEFAULT_LIMITS = {"bytes": 16 * host_files.MIB, "seconds": 60}
 # for a tree at another root
-OFFLINE_KINDS = (
-    "file",
-    "dir",
-    "glob",
-    "paths",
-    "mentioned",
-    "which",
-    "package",
-    "originals",
-    "tags",
-)
+TREE_KINDS = ("file", "dir", "glob", "paths", "mentioned", "which", "package", "originals", "tags")
 
 
 def run(request):
@@ -165,7 +155,7 @@ def _ask(root, question, alarm):
         answer_to = _KINDS.get(kind) if isinstance(kind, str) else None
         if answer_to is None:
             raise host_files.HostError("bad-question", "unknown kind of query %r" % (kind,))
-        if root and kind not in OFFLINE_KINDS:
+        if root and kind not in TREE_KINDS:
             raise host_files.HostError(
                 "offline", "a %s query needs the running host, but root is another directory" % kind
             )

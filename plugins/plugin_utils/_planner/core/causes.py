@@ -39,9 +39,9 @@ class Cause:
 _LINE = {"line": "number"}
 _NAMED = {"name": "name"}
 
-# A program may write what others chose, so each repetition has an end, and the host's time grows with
-# the output and no faster. A value's end lies behind the longest that its shape admits: what is cut
-# there is not shown.
+# A program may write what others chose, so each repetition has an end, and the host's time grows
+# with the output and no faster. A value's end lies behind the longest that its shape admits:
+# a longer one is not shown.
 # The most telling rows come first: of one output only the first few that match are reported.
 CAUSES: tuple[Cause, ...] = (
     # --- configurations that cannot be read

@@ -68,6 +68,7 @@ KNOWN: Mapping[str, KnownProject] = {
         (
             "host.engines.docker.plan",
             "host.engines.docker.config",
+            "host.engines.docker.gpus_flag",
             "host.engines.cdi_versions",
             "host.known_bad.table",
         ),
