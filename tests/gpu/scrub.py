@@ -43,7 +43,7 @@ IDENTIFIERS = re.compile(
         (
             f"(?P<uuid>(?<!{HEX}){HEX}{{8}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{12}}(?!{HEX}))",
             f"(?P<mac>(?<![{HEX[1:-1]}:]){HEX}{{2}}(?::{HEX}{{2}}){{5}}(?![{HEX[1:-1]}:]))",
-            r"(?P<ipv4>(?<![\d.])(?:%s\.){3}%s(?![\d.]*\d))" % (OCTET, OCTET),
+            r"(?P<ipv4>(?<!\d)(?<!\d\.)(?:%s\.){3}%s(?!\.?\d))" % (OCTET, OCTET),
             f"(?P<ipv6>(?<![\\w:.]){IPV6}(?![\\w:.]))",
             f"(?P<hex>(?<!{HEX}){HEX}{{32}}(?!{HEX}))",
         )
@@ -66,21 +66,38 @@ REVISION = re.compile(
     r"(?:[-~+](?:\d+(?=[^\d]|$)|\d*(?:rc|alpha|beta|pre|dfsg|ds|git|svn|ubuntu|deb|el|fc|bpo|nmu|build|cuda))"
     r"[\w.~+-]*)(?![\w-])"
 )
-# Networks that no version looks like (RFC 1918, 3927, 6598), and a range of addresses.
+# What stands before the version of a package: a key, or the name of a package that a look asks for.
+# Any other word may be a host's, a container's or a mirror's.
+NAMED = re.compile(
+    r"(?:^|[^\w.+-])(?:"
+    r"(?i:(?:[a-z]+_)?versions?|installed|candidates?)"
+    r"|nvidia-(?:container-(?:toolkit(?:-base)?|runtime)|docker2?|(?:driver|fabricmanager|imex|open)(?:-\d{3})?)"
+    r"|libnvidia-(?:container(?:1|-tools)|nscq(?:-\d{3})?)"
+    r"|cuda(?:-(?:toolkit|drivers|compat|runtime|libraries))?(?:-\d\d-\d)?"
+    r"|lib(?:cu|npp|nv|nccl)[a-z]{0,12}\d?(?:-\d\d-\d)?(?:-dev)?"
+    r"|containerd(?:\.io)?|docker(?:-ce|\.io)?(?:-cli)?|cri-(?:o|tools)|podman|runc|crun"
+    r")[\"' \t=_:-]{1,6}v?$"
+)
+WINDOW = 80  # characters before and behind an address that are looked at; a name is shorter
+# A port, or the number of something at an address.
+NUMBER = re.compile(r"-\d{2,5}(?![\w.~+-])")
+# Networks that hosts are in (RFC 1918, 3927, 6598), whatever stands beside, and a range of addresses.
 NETWORKS = re.compile(
-    r"192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\."
+    r"10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\."
 )
 RANGE = re.compile(r"-(?:(?:%s\.){3})?(%s)(?![\w.])" % (OCTET, OCTET))
 # Keys whose value is the name of a host, whatever word that is.
 OF_NAMES = ("hostname", "node", "nodename", "fqdn")
 
 
-def is_version(text, behind):
-    """Tell whether what looks like an address is the version of a package, by what is behind it.
+def is_version(before, text, behind):
+    """Tell whether what looks like an address is the version of a package, by what is around it.
 
     In doubt it is an address: a version that is lost costs less than an address that is told.
     """
-    if NETWORKS.match(text) or not REVISION.match(behind):
+    if NETWORKS.match(text) or not REVISION.match(behind) or NUMBER.match(behind):
+        return False
+    if not NAMED.search(before):
         return False
     span = RANGE.match(behind)
     return not (span and int(span.group(1)) > int(text.rpartition(".")[2]))
@@ -142,11 +159,13 @@ def blanked(value, names, secrets=()):
     hosts = [find_name(name) for name in list_telling(names)]
     others = [re.compile(re.escape(n), re.I) for n in sorted(secrets, key=len, reverse=True)]
 
-    def stand_in(found):
+    def stand_in(found, key):
         text, kind = found.group(), str(found.lastgroup)
         if kind in LOOPBACK and LOOPBACK[kind].match(found.string, found.start()):
             return text
-        if kind == "ipv4" and is_version(text, found.string[found.end() :]):
+        before = "%s %s" % (key, found.string[max(0, found.start() - WINDOW) : found.start()])
+        behind = found.string[found.end() : found.end() + WINDOW]
+        if kind == "ipv4" and is_version(before, text, behind):
             return text
         return known.setdefault(
             text,
@@ -155,26 +174,28 @@ def blanked(value, names, secrets=()):
             ),
         )
 
-    def of_text(text):
-        text = IDENTIFIERS.sub(stand_in, text)
+    def of_text(text, key=""):
+        text = IDENTIFIERS.sub(lambda found: stand_in(found, key), text)
         for name in hosts:
             text = name.sub("host", text)
         for secret in others:
             text = secret.sub(BLANKED, text)
         return text
 
-    def of_any(found):
+    def of_any(found, key=""):
         if isinstance(found, str):
-            return of_text(found)
+            return of_text(found, key)
         # a query's name has what was asked for; the other keys are those of the format
         if isinstance(found, Mapping):
             return {
                 of_text(key) if ":" in key or "/" in key else key: "host"
                 if key in OF_NAMES and inner in names
-                else of_any(inner)
+                else of_any(inner, key)
                 for key, inner in found.items()
             }
-        return [of_any(inner) for inner in found] if isinstance(found, (list, tuple)) else found
+        return (
+            [of_any(inner, key) for inner in found] if isinstance(found, (list, tuple)) else found
+        )
 
     return of_any(value)
 

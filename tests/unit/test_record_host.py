@@ -45,14 +45,35 @@ BLANKED = [
             "2.0.0.1+dfsg-1",
             "1.2.3.4~rc1",
             "5.14.0.1-427.el9",
-            "10.3.5.147-1",
             "1.17.8.1-1.x86_64",
             "12.4.5.8-1_amd64.deb",
             "535.104.05.1",
             "10.2.89.01",
         )
     ),
+    *(
+        (text, text)
+        for text in (
+            "nvidia-container-toolkit 1.17.8.1-1",
+            "libcublas-12-4=12.4.5.8-1",
+            "containerd.io_1.7.27.1-1_amd64.deb",
+            '"driver_version": "1.2.3.4-1"',
+            "cri-o-1.34.0.1-1.el9",
+        )
+    ),
     # addresses beside the same characters
+    ("etcd-10.0.0.5-2380", "etcd-192.0.2.1-2380"),
+    ("installed 10.3.5.147-1", "installed 192.0.2.1-1"),
+    ("etcd-203.0.113.7-1", "etcd-192.0.2.1-1"),
+    ("10.0.0.5-1", "192.0.2.1-1"),
+    ("203.0.113.7-1500", "192.0.2.1-1500"),
+    ("containerd 203.0.113.7-1500", "containerd 192.0.2.1-1500"),
+    ("10.20.30.40-8080", "192.0.2.1-8080"),
+    ("10.0.0.5+cuda", "192.0.2.1+cuda"),
+    ("8.8.8.8-2", "192.0.2.1-2"),
+    ("nvidia-mirror-8.8.8.8-2", "nvidia-mirror-192.0.2.1-2"),
+    ("mirror.10.0.0.5", "mirror.192.0.2.1"),
+    ("10.0.0.5..10.0.0.9", "192.0.2.1..192.0.2.2"),
     ("10.0.0.5-gpu", "192.0.2.1-gpu"),
     ("ip-10.0.0.5-eth0", "ip-192.0.2.1-eth0"),
     ("10.0.0.5-10.0.0.9", "192.0.2.1-192.0.2.2"),
@@ -74,6 +95,21 @@ BLANKED = [
 @pytest.mark.parametrize(("said", "sent"), BLANKED)
 def test_identifiers_become_stand_ins(said: str, sent: str) -> None:
     assert record_host.blanked({"text": said}, ["gpu-node-17"]) == {"text": sent}
+
+
+OF_KEYS = [
+    # a version of a package has the package's name or "version" as its key
+    ({"installed": {"nvidia-container-toolkit": "1.17.8.1-1"}}, "1.17.8.1-1"),
+    ({"version": "1.17.8.1-1"}, "1.17.8.1-1"),
+    ({"server": "1.17.8.1-1"}, "192.0.2.1-1"),
+    ({"version": "https://1.17.8.1-1"}, "192.0.2.1-1"),
+    ({"version": "10.17.8.1-1"}, "192.0.2.1-1"),
+]
+
+
+@pytest.mark.parametrize(("said", "sent"), OF_KEYS)
+def test_a_version_is_known_by_its_key(said: dict[str, Any], sent: str) -> None:
+    assert f'{sent}"' in json.dumps(record_host.blanked(said, []))
 
 
 def test_only_texts_are_changed() -> None:
