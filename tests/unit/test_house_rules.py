@@ -104,7 +104,7 @@ def find_shells(path: Path) -> list[str]:
         named[node].name if node in named else ""
         for node in ast.walk(read_tree(path))
         if isinstance(node, ast.List | ast.Tuple)
-        and len(node.elts) > 1  # a shell alone is a word of a message
+        and node.elts
         and isinstance(node.elts[0], ast.Constant)
         and node.elts[0].value in SHELLS
     ]
