@@ -89,7 +89,7 @@ class DockerFacts:
     banner: Lookup[str, str]
     units: Lookup[str, Mapping[str, str]]
     active_seconds: Lookup[str, float | None]
-    hooks: gpus_flag.HookFacts
+    hooks: gpus_flag.GpusFlagFacts
     image_manager: Fact[Manager | None]
     programs: programs.ProgramFacts
     earlier: earlier_runs.EarlierRuns

@@ -25,7 +25,7 @@ CDI_HOOK_SINCE = (29, 2)  # https://github.com/moby/moby/pull/50228
 
 
 @dc.dataclass(frozen=True)
-class HookFacts:
+class GpusFlagFacts:
     """A host's facts about the programs that dockerd looks for at its start.
 
     changed: when the inode of each program that is there changed, by its path, as seconds since
@@ -40,7 +40,7 @@ def list_hook_questions() -> list[queries.Question]:
     return [queries.ask_for_file(path, content=False) for path in (HOOK, CDI_HOOK)]
 
 
-def read_hook_facts(obs: Observation) -> HookFacts:
+def read_hook_facts(obs: Observation) -> GpusFlagFacts:
     def read_changes() -> dict[str, float]:
         answers = {
             path: obs.get_answer(queries.ask_for_file(path, content=False))
@@ -52,11 +52,11 @@ def read_hook_facts(obs: Observation) -> HookFacts:
             if answer.get("exists")
         }
 
-    return HookFacts(Fact(read_changes), Fact(lambda: float(obs.host.get("epoch") or 0.0)))
+    return GpusFlagFacts(Fact(read_changes), Fact(lambda: float(obs.host.get("epoch") or 0.0)))
 
 
 def has_missed_hooks(
-    facts: HookFacts, series: tuple[int, int], active_seconds: float | None
+    facts: GpusFlagFacts, series: tuple[int, int], active_seconds: float | None
 ) -> bool:
     """Tell whether programs for `--gpus` are there, and all of them came after the daemon began.
 

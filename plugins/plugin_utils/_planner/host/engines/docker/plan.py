@@ -444,7 +444,7 @@ def find_missed_hooks(
     desired: DesiredDocker,
     info: Mapping[str, Any],
     lag: Lag,
-    hooks: gpus_flag.HookFacts,
+    hooks: gpus_flag.GpusFlagFacts,
     series: tuple[int, int],
     active_seconds: float | None,
     left: bool,
