@@ -28,7 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / ".cache" / "collections")]
 
-from tests.gpu.scrub import blanked as blanked
+from tests.gpu.scrub import blanked
 
 SCHEMA = 1
 LOOKS = 10

@@ -90,10 +90,10 @@ def list_keys_read(path: Path) -> Iterator[tuple[str, str]]:
             case ast.Subscript(
                 value=ast.Subscript(
                     value=ast.Call(
-                        func=ast.Attribute(attr="of"), args=[ast.Constant(value=str(module))]
+                        func=ast.Attribute(attr="of"), args=[ast.Constant(value=str() as module)]
                     )
                 ),
-                slice=ast.Constant(value=str(key)),
+                slice=ast.Constant(value=str() as key),
             ):
                 yield module, key
 

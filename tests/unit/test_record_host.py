@@ -94,7 +94,7 @@ BLANKED = [
 
 @pytest.mark.parametrize(("said", "sent"), BLANKED)
 def test_identifiers_become_stand_ins(said: str, sent: str) -> None:
-    assert record_host.blanked({"text": said}, ["gpu-node-17"]) == {"text": sent}
+    assert scrub.blanked({"text": said}, ["gpu-node-17"]) == {"text": sent}
 
 
 OF_KEYS = [
@@ -109,16 +109,14 @@ OF_KEYS = [
 
 @pytest.mark.parametrize(("said", "sent"), OF_KEYS)
 def test_a_version_is_known_by_its_key(said: dict[str, Any], sent: str) -> None:
-    assert f'{sent}"' in json.dumps(record_host.blanked(said, []))
+    assert f'{sent}"' in json.dumps(scrub.blanked(said, []))
 
 
 def test_only_texts_are_changed() -> None:
-    assert record_host.blanked({"gpu-7": [True, "gpu-7/true", None]}, ["gpu-7", "true"]) == {
+    assert scrub.blanked({"gpu-7": [True, "gpu-7/true", None]}, ["gpu-7", "true"]) == {
         "gpu-7": [True, "host/true", None]
     }
-    assert record_host.blanked({"file:/etc/gpu-7": "gpu-7"}, ["gpu-7"]) == {
-        "file:/etc/host": "host"
-    }
+    assert scrub.blanked({"file:/etc/gpu-7": "gpu-7"}, ["gpu-7"]) == {"file:/etc/host": "host"}
 
 
 # Names of hosts that are words of this program: of letters alone, and with digits of its managers
@@ -133,7 +131,7 @@ def test_a_name_that_is_an_ordinary_word_destroys_nothing(name: str) -> None:
         "a": f"/usr/local/{name}",
         "file:/etc/x": f"{name} {name}.example.org",
     }
-    assert record_host.blanked(seen, [name, f"{name}.example.org"]) == {
+    assert scrub.blanked(seen, [name, f"{name}.example.org"]) == {
         "host": {"hostname": "host"},
         "a": f"/usr/local/{name}",
         "file:/etc/x": f"{name} host",
@@ -147,7 +145,7 @@ def test_names_of_hosts_are_no_ordinary_words() -> None:
 
 def test_the_same_identifier_has_the_same_stand_in() -> None:
     one, two = "71cf8c2e-1b2c-4d5e-8f90-0123456789ab", "71cf8c2e-1b2c-4d5e-8f90-0123456789ac"
-    first, again, other = record_host.blanked([one, one, two], [])
+    first, again, other = scrub.blanked([one, one, two], [])
     assert first == again != other
 
 
@@ -158,7 +156,7 @@ def test_nothing_of_them_is_left(uuid: Any, address: Any, name: str) -> None:
     if address.is_loopback or str(address) == "0.0.0.0" or re.match(r"192\.0\.2\.", str(address)):  # noqa: S104
         return
     sent = json.dumps(
-        record_host.blanked({"a": [f"GPU-{uuid}", f"--bind={address}"], "b": f"on {name}"}, [name])
+        scrub.blanked({"a": [f"GPU-{uuid}", f"--bind={address}"], "b": f"on {name}"}, [name])
     )
     assert not [text for text in (str(uuid), f'={address}"', f'on {name}"') if text in sent]
 
