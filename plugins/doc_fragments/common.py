@@ -293,7 +293,7 @@ options:
   known_bad:
     description:
       - The reaction to a combination of releases that is known to go wrong, and that a host has or would have after the run. The table is
-        in C(docs/known-bad.md), with a link to the upstream issue and the way round for each row.
+        in C(docs/known-bad.md), with a link to the upstream issue and the workaround for each row.
       - V(stop) refuses to change such a host, before anything is done, where the table says that the row stops a run. All other rows are
         said as advice. A host on which nothing is to be changed is never refused.
       - V(warn) says every row as advice and goes on. V(ignore) does not look at the table.

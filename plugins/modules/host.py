@@ -335,7 +335,7 @@ known_bad:
       type: str
       returned: always
     way:
-      description: The way round.
+      description: The workaround.
       type: str
       returned: always
     links:

@@ -25,5 +25,5 @@ def build_known_bad_table(stops: bool) -> str:
         if row.stops == stops
     ]
     return table(
-        ["row", "where all of this is so", "what goes wrong", "the way round", "upstream"], rows
+        ["row", "where all of this is so", "what goes wrong", "the workaround", "upstream"], rows
     )
