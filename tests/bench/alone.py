@@ -20,8 +20,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
-
 ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
@@ -30,6 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import host as _loaded  
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 
 from tests.bench import planner
 
