@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,12 @@ from tests.bench.fleet import Scale
 from tests.bench.planner import Speed
 from tests.lab import doctor
 
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = sorted(
+    f"tests.bench.{path.stem}"
+    for path in (ROOT / "tests" / "bench").glob("[a-z]*.py")
+    if '__name__ == "__main__"' in path.read_text(encoding="utf-8") and path.stem != "stand_in"
+)
 ONE = Speed("a converged host", 3.0, 4.5)
 WHOLE = [
     whole.Whole(playbook, state, hosts, 1, 60.0, 50.0)
@@ -176,3 +184,20 @@ def test_a_played_rollout_goes_through_all_its_steps(tmp_path: Path) -> None:
         True,
         True,
     )
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program_finds_what_it_imports(program: str) -> None:
+    """A part of the bench is a process of its own, which has only the checkout's own path."""
+    loaded = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import runpy; runpy.run_module({program!r}, run_name='loaded', alter_sys=True)",
+        ],
+        cwd=ROOT,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+    )
+    assert loaded.returncode == 0, loaded.stderr[-2000:]
