@@ -230,7 +230,7 @@ DOCKER_CHECKED = Sentence("docker.checked", "Docker itself reads the new configu
 NO_FILE_BEFORE = Sentence("docker.no-file-before", "the file did not exist before")
 DOCKER_CHANGED_SINCE = Sentence(
     "docker.changed-since",
-    "{path} was changed after this collection had written it: only the keys of this collection are removed",
+    "{path} was changed after this collection had written it: only the keys of this collection are taken back",
 )
 UNKNOWN_RUNTIME = Sentence(
     "docker.unknown-runtime",

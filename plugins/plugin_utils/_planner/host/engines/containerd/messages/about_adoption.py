@@ -171,5 +171,5 @@ WOULD_DIFFER = Sentence(
 )
 ONLY_KEYS_OUT = Sentence(
     "containerd.only-own-keys-removed",
-    "{path}: changed by others in the meantime, or without a copy in the journal. Only the keys of this collection were removed",
+    "{path}: changed by others in the meantime, or without a copy in the journal. Only the keys of this collection are taken back",
 )
