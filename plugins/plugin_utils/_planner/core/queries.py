@@ -23,8 +23,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 Question = dict[str, Any]
 USUAL = {"content": True, "max": 1 << 20}  # what the host takes if a question leaves it out
 # Of files from before our first change, by how their names end: what is asked of them if they
-# cannot be given back whole.
+# cannot be given back whole. The first that fits counts.
 ORIGINALS = [
+    {
+        "ends": "/nvidia-container-runtime/config.toml",
+        "keep": file_places.keep_places("toml", file_places.RUNTIME_CONFIG),
+    },
     {"ends": ".toml", "keep": containerd_places.keep_containerd_places()},
     {"ends": ".json", "keep": file_places.keep_places("json", file_places.DAEMON_JSON)},
 ]

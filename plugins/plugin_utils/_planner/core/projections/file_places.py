@@ -60,6 +60,16 @@ DAEMON_JSON: Places = {
     ("runtimes", "*", "args"): ["is", []], ("runtimes", "*", "runtimeArgs"): ["is", []],
     ("cdi-spec-dirs",): "paths", ("live-restore",): "bool", ("node-generic-resources",): "resources",
 }  # fmt: skip
+# Our own keys in NVIDIA's config.toml (host/resources/toolkit_config.py).
+RUNTIME_CONFIG: Places = {
+    ("accept-nvidia-visible-devices-envvar-when-unprivileged",): "bool",
+    ("accept-nvidia-visible-devices-as-volume-mounts",): "bool", ("nvidia-container-runtime-hook", "skip-mode-detection"): "bool",
+    ("features", "ignore-imex-channel-requests"): "bool", ("nvidia-container-runtime", "mode"): "name",
+    ("nvidia-container-runtime", "runtimes"): "programs",
+    ("nvidia-container-runtime", "modes", "cdi", "annotation-prefixes"): "annotations",
+    ("nvidia-container-runtime", "modes", "cdi", "default-kind"): "annotation",
+    ("nvidia-container-runtime", "modes", "cdi", "spec-dirs"): "paths",
+}  # fmt: skip
 
 # Codes by which the host reports what is wrong with a text; it never sends the text's own words.
 FAULTS: Mapping[str, str] = {

@@ -411,8 +411,8 @@ MOUNTS_REFUSED = Sentence(
 TOOLKIT_RESTORED = Sentence("toolkit.restored", "state: absent restores the original file")
 TOOLKIT_CHANGED_SINCE = Sentence(
     "toolkit.changed-since",
-    "{path} was changed after this collection had written it: only the keys of this collection are removed, "
-    "so the runtime's defaults apply",
+    "{path} was changed after this collection had written it: only the keys of this collection get their values from before. "
+    "For a key that the file did not have, the runtime's default applies",
 )
 NO_ORIGINAL = Sentence(
     "toolkit.no-original",

@@ -89,13 +89,8 @@ SAFETY = (
     messages.MOUNTS_REFUSED.code,
 )
 
-# The parts of this file that may leave a host, of our own keys.
-OURS: file_places.Places = {
-    BY_ENV: "bool", BY_MOUNT: "bool", SKIP: "bool", IGNORE_CHANNELS: "bool", (*RUNTIME, "mode"): "name", RUNTIMES: "programs",
-    (*CDI, "annotation-prefixes"): "annotations", (*CDI, "default-kind"): "annotation", SPEC_DIRS: "paths",
-}  # fmt: skip
 SWARM = ("swarm-resource",)  # variables that Docker Swarm sets, with commas between them
-READ = {**OURS, SWARM: "pattern"}
+READ = {**file_places.RUNTIME_CONFIG, SWARM: "pattern"}
 KEEP = file_places.keep_places("toml", {**READ, **owners_settings.list_owner_places(())})
 
 
@@ -398,8 +393,8 @@ def build_toolkit_change(file: ObservedFile, document: toml.TomlDocument) -> tra
 def plan_absent(policy: Policy, facts: ToolkitConfigFacts) -> Plan:  # noqa: ARG001
     """Plan to restore the bytes from before.
 
-    If the file was changed by others since, only our own keys go, and the runtime's defaults hold
-    again.
+    If the file was changed by others since, only our own keys get their values from before. A key
+    that was not there goes, and the runtime's default holds again.
     """
     file = facts.file.value
     original = facts.earlier.originals.get(PATH)
@@ -416,13 +411,17 @@ def plan_absent(policy: Policy, facts: ToolkitConfigFacts) -> Plan:  # noqa: ARG
         )
         return dc.replace(back, expect_files={PATH: file.sha256})
     document = facts.document.value
-    gone: dict[tuple[str, ...], Any] = {
-        k: None for k in WHY if toml.look_up_toml(document.data, k) is not None
+    before = read_earlier_document(original)
+    earlier = {
+        key: toml.look_up_toml(before or {}, key)
+        for key in WHY
+        if toml.look_up_toml(document.data, key) is not None
     }
-    advice = (
-        (messages.TOOLKIT_CHANGED_SINCE if original else messages.NO_ORIGINAL).fill(path=PATH),
-    )
-    taken = plan_keys(facts, gone)
+    for key, value in earlier.items():
+        owned_file.require_earlier_value(PATH, toml.write_dotted_path(key), value)
+    row = messages.TOOLKIT_CHANGED_SINCE if before is not None else messages.NO_ORIGINAL
+    advice = (row.fill(path=PATH),)
+    taken = plan_keys(facts, earlier)
     # Else a second run would put back the bytes from before over what the others wrote.
     return dc.replace(
         taken,
@@ -430,3 +429,15 @@ def plan_absent(policy: Policy, facts: ToolkitConfigFacts) -> Plan:  # noqa: ARG
         advice=advice,
         released=(PATH,),
     )
+
+
+def read_earlier_document(original: earlier_runs.Kept | None) -> Mapping[str, Any] | None:
+    """Return what the file had before our first change, {} if there was no file. None if that is
+    not known.
+    """
+    if not original or original.get("content") is None:
+        return {} if original and original.get("existed") is False else None
+    try:
+        return toml.parse_toml(str(original["content"]), PATH).data
+    except PlanError:
+        return None

@@ -282,27 +282,62 @@ def test_a_skipped_host_is_not_touched() -> None:
     ).empty
 
 
-@pytest.mark.parametrize(
-    ("case", "touched", "op"),
-    [("as we left it", False, "restore"), ("somebody set another key since", True, "edit")],
-)
-def test_absent(case: str, touched: bool, op: str) -> None:
+def plan_removal(seen: Any) -> Plan:
+    policy = Policy(state="absent")
+    facts = toolkit_config.read_toolkit_config_facts(policy, seen)
+    return toolkit_config.plan_absent(policy, facts)
+
+
+def test_absent_gives_back_the_bytes_that_are_still_ours() -> None:
     text = converge(Policy(), PACKAGED, record())
-    now = text.replace('log-level = "info"', 'log-level = "debug"') if touched else text
-    seen = obs(
-        files={toolkit_config.PATH: now},
-        originals={toolkit_config.PATH: {"existed": True, "sha256_after": sha(text)}},
-    )
-    plan = toolkit_config.plan_absent(
-        Policy(state="absent"),
-        toolkit_config.read_toolkit_config_facts(Policy(state="absent"), seen),
-    )
-    assert [c["op"] for c in plan.changes] == [op], case
-    if touched:
-        left = tomllib.loads(after(plan, now))
-        assert left["nvidia-container-runtime"]["log-level"] == "debug"
-        assert "mode" not in left["nvidia-container-runtime"]
-        assert [get_code(text) for text in plan.advice] == ["toolkit.changed-since"]
+    kept = {toolkit_config.PATH: {"existed": True, "sha256_after": sha(text)}}
+    plan = plan_removal(obs(files={toolkit_config.PATH: text}, originals=kept))
+    assert [c["op"] for c in plan.changes] == ["restore"]
+
+
+OWN = """accept-nvidia-visible-devices-as-volume-mounts = true
+[nvidia-container-runtime]
+log-level = "info"
+mode = "legacy"
+runtimes = ["/opt/runc"]
+"""
+# what the journal has of the file -> our keys in what is left of one that others have changed since
+CHANGED_SINCE: dict[str, tuple[dict[str, Any], str, dict[str, Any], str]] = {
+    "it had these keys": (
+        {"existed": True, "content": OWN}, OWN,
+        {"accept-nvidia-visible-devices-as-volume-mounts": True, "mode": "legacy", "runtimes": ["/opt/runc"]}, "toolkit.changed-since"),
+    "it had none": ({"existed": True, "content": "[nvidia-container-runtime]\n"}, OWN, {}, "toolkit.changed-since"),
+    "there was no file": ({"existed": False}, OWN, {}, "toolkit.changed-since"),
+    "a copy that is not TOML": ({"existed": True, "content": "a = = 1"}, OWN, {}, "toolkit.no-original"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kept", "text", "left", "said"), CHANGED_SINCE.values(), ids=CHANGED_SINCE
+)
+def test_absent_gives_our_keys_the_values_from_before_where_others_changed_the_file(
+    kept: dict[str, Any], text: str, left: dict[str, Any], said: str
+) -> None:
+    ours = converge(Policy(), text, record())
+    now = ours.replace('log-level = "info"', 'log-level = "debug"')
+    originals = {toolkit_config.PATH: {**kept, "sha256_after": sha(ours)}}
+    plan = plan_removal(obs(files={toolkit_config.PATH: now}, originals=originals))
+    assert [c["op"] for c in plan.changes] == ["edit"]
+    found = tomllib.loads(after(plan, now))
+    runtime = found.pop("nvidia-container-runtime")
+    assert runtime.pop("log-level") == "debug"
+    runtime.pop("modes", None)
+    found.pop("features", None)
+    assert {**found, **runtime} == left
+    assert [get_code(text) for text in plan.advice] == [said]
+
+
+def test_absent_writes_no_earlier_value_that_the_host_does_not_send() -> None:
+    text = '[nvidia-container-runtime]\nmode = "cdi"\n'
+    kept = {"existed": True, "content": text.replace("cdi", "   "), "sha256_after": "another"}
+    with pytest.raises(PlanError) as refused:
+        plan_removal(obs(files={toolkit_config.PATH: text}, originals={toolkit_config.PATH: kept}))
+    assert refused.value.code == "restore.earlier-value-not-sent"
 
 
 def test_absent_leaves_a_file_alone_that_was_never_written_here() -> None:
