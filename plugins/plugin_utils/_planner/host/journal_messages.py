@@ -8,6 +8,7 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Sentence,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR
 
 OWN_FILE_UNREADABLE = Sentence(
     "restore.file-unreadable",
@@ -65,6 +66,12 @@ NO_BYTES = Sentence(
 ORIGINAL_CHANGED = Sentence(
     "restore.changed-since",
     "{path}: it was changed after this collection had written it, and {obstacle}",
+)
+EARLIER_NOT_SENT = Sentence(
+    "restore.earlier-value-not-sent",
+    "the value of {key} from before this collection has a form that is not sent from the host",
+    why="this file was changed by others since, so it is given back key by key",
+    next=f"Write that value by hand (the copy from before is below {JOURNAL_DIR}/originals), and run again",
 )
 REMOVED_SINCE = Sentence(
     "restore.removed-since",

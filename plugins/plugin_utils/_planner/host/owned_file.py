@@ -27,6 +27,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     ObservedFile,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import journal_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
     EarlierRuns,
@@ -180,6 +183,16 @@ def plan_owned_file_restore(
         advice = journal_messages.REPLACED_SINCE.fill(path=file.path)
         return Plan(advice=(advice,), released=(file.path,))
     return Plan()
+
+
+def require_earlier_value(path: str, key: str, value: Any) -> None:
+    """Raise PlanError for a value from before our first change that was not sent from the host, so
+    that it cannot be written again.
+
+    path: the file. key: the key of the value in it.
+    """
+    if file_places.is_hidden_value(value):
+        raise PlanError(journal_messages.EARLIER_NOT_SENT.fill(key=key), where=path)
 
 
 def describe_changed_since(path: str, original: Mapping[str, Any]) -> str:

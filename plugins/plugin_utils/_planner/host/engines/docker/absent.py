@@ -15,6 +15,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Handler,
     Instance,
     Plan,
     Policy,
@@ -39,6 +40,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.plan import (
     CDI_ON_SINCE,
 )
+
+DIRECTORIES = "cdi-spec-dirs"
 
 
 def plan_silent_docker(instance: Instance) -> Plan:
@@ -101,9 +104,9 @@ def plan_docker_without_copy(
         for h in policy.handlers
         if json_text.look_up_json(doc, ("runtimes", h.name)) == {"path": h.binary, **h.options}
     )
-    # It is unknown who switched CDI on, and other containers may count on it.
+    # It is unknown who switched CDI on and named its directories, and containers may count on both.
     after = remove_own_docker_keys(
-        dc.replace(policy, handlers=made),
+        dc.replace(policy, handlers=made, cdi_spec_dirs=()),
         doc,
         {"features": json_text.look_up_json(doc, ("features",)) or {}},
     )
@@ -120,31 +123,54 @@ def plan_docker_without_copy(
 def remove_own_docker_keys(
     policy: Policy, doc: json_text.JsonDocument, before: Mapping[str, Any] | None
 ) -> json_text.JsonDocument:
-    """Remove each key that has the value that we would have written and was not there before."""
+    """Give each key that has the value that we would have written its value from before. A key that
+    was not there is removed. Raise PlanError if the value from before is not known.
+    """
     was: Mapping[str, Any] = before or {}
     if json_text.look_up_json(doc, ("default-runtime",)) in {h.name for h in policy.handlers}:
-        key = "default-runtime"
-        doc = (
-            json_text.merge_json_keys(doc, {key: was[key]})[0]
-            if key in was
-            else json_text.remove_member(doc, (key,))
-        )
+        doc = give_back_value(doc, ("default-runtime",), was)
     for handler in policy.handlers:
-        entry = json_text.look_up_json(doc, ("runtimes", handler.name))
-        if (
-            isinstance(entry, dict)
-            and entry.get("path") == handler.binary
-            and handler.name not in (was.get("runtimes") or {})
-        ):
-            doc = json_text.remove_member(doc, ("runtimes", handler.name))
-    if json_text.look_up_json(doc, ("features", "cdi")) is True and "cdi" not in (
-        was.get("features") or {}
-    ):
-        doc = json_text.remove_member(doc, ("features", "cdi"))
+        doc = remove_own_runtime(doc, handler, was)
+    if json_text.look_up_json(doc, ("features", "cdi")) is True:
+        doc = give_back_value(doc, ("features", "cdi"), was)
+    directories = list(policy.cdi_spec_dirs)
+    if directories and json_text.look_up_json(doc, (DIRECTORIES,)) == directories:
+        doc = give_back_value(doc, (DIRECTORIES,), was)
     for key in ("runtimes", "features"):
         if json_text.look_up_json(doc, (key,)) == {} and key not in was:
             doc = json_text.remove_member(doc, (key,))
     return doc
+
+
+def remove_own_runtime(
+    doc: json_text.JsonDocument, handler: Handler, was: Mapping[str, Any]
+) -> json_text.JsonDocument:
+    """Remove a runtime that we have added. One that was there before gets its own values back."""
+    at = ("runtimes", handler.name)
+    entry, earlier = json_text.look_up_json(doc, at), (was.get("runtimes") or {}).get(handler.name)
+    if not isinstance(entry, dict):
+        return doc
+    if earlier is None:
+        return json_text.remove_member(doc, at) if entry.get("path") == handler.binary else doc
+    for key, value in {"path": handler.binary, **handler.options}.items():
+        if entry.get(key) == value:
+            doc = give_back_value(doc, (*at, key), was)
+    return doc
+
+
+def give_back_value(
+    doc: json_text.JsonDocument, path: json_text.Path, was: Mapping[str, Any]
+) -> json_text.JsonDocument:
+    """Return the document with the value from before at this path, or without the member."""
+    found: Any = was
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    if found is None:
+        return json_text.remove_member(doc, path)
+    owned_file.require_earlier_value(doc.path, ".".join(path), found)
+    for key in reversed(path):
+        found = {key: found}
+    return json_text.merge_json_keys(doc, found)[0]
 
 
 def plan_docker_key_removal(
@@ -176,11 +202,15 @@ def find_docker_removal_lag(
     facts: docker_facts.DockerFacts,
     instance: Instance,
     flags: config.Flags,
+    doc: json_text.JsonDocument,
     after: json_text.JsonDocument,
 ) -> docker_plan.Lag:
     """Return what the daemon still applies of our keys.
 
     A reload does not apply the absence of a key: a key that the file no longer has takes a restart.
+    So do directories of CDI specs.
+
+    doc: the file as it is. after: the file as it will be.
     """
     info = facts.info.get(instance.socket)
     loaded = set(info.get("Runtimes") or {})
@@ -192,8 +222,9 @@ def find_docker_removal_lag(
         or (value is None and docker_plan.parse_docker_series(instance) >= CDI_ON_SINCE)
         or bool(config.get_flag_value(flags, "features"))
     )
+    moved = doc.data.get(DIRECTORIES) != after.data.get(DIRECTORIES)
     restart = (
-        (bool(info.get("CDISpecDirs")) and not on)
+        (bool(info.get("CDISpecDirs")) and (moved or not on))
         or (bool(names) and "runtimes" not in after.data)
         or (default and "default-runtime" not in after.data)
     )

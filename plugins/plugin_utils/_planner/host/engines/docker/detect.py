@@ -515,7 +515,7 @@ def plan_absent(policy: Policy, facts: docker_facts.DockerFacts, instance: Insta
     info = facts.info.get(instance.socket)
     if not info:
         return merge_plans([planned, absent.plan_silent_docker(instance)])
-    lag = absent.find_docker_removal_lag(policy, facts, instance, flags, after)
+    lag = absent.find_docker_removal_lag(policy, facts, instance, flags, doc, after)
     planned = next_start.require_docker_start(
         next_start.Docker(policy, facts, instance, doc, after.data, info), planned, lag
     )

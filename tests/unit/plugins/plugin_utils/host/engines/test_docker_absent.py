@@ -12,7 +12,10 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
     Policy,
@@ -102,6 +105,23 @@ CHANGED_SINCE: dict[str, tuple[Any, str, str | None]] = {
         '{"default-runtime": "nvidia", "mtu": 1}', '{"default-runtime": "kata", "mtu": 1}'),
     "features that they had": (
         {"existed": True, "content": '{"features": {}}'}, '{"features": {"cdi": true}, "mtu": 1}', '{"features": {}, "mtu": 1}'),
+    "CDI that they had off": (
+        {"existed": True, "content": '{"features": {"cdi": false}}'}, '{"features": {"cdi": true}, "mtu": 1}',
+        '{"features": {"cdi": false}, "mtu": 1}'),
+    "the program of their own runtime": (
+        {"existed": True, "content": '{"runtimes": {"nvidia": {"path": "/opt/nvidia-container-runtime"}}}'},
+        '{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}, "mtu": 1}',
+        '{"runtimes": {"nvidia": {"path": "/opt/nvidia-container-runtime"}}, "mtu": 1}'),
+    "arguments of their own runtime": (
+        {"existed": True, "content": '{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime", "runtimeArgs": []}}}'},
+        '{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime", "runtimeArgs": []}}, "mtu": 1}', None),
+    "directories that we added": (
+        {"existed": True, "content": "{}"}, '{"cdi-spec-dirs": ["/srv/cdi"], "mtu": 1}', '{"mtu": 1}'),
+    "directories that they had": (
+        {"existed": True, "content": '{"cdi-spec-dirs": ["/etc/cdi"]}'}, '{"cdi-spec-dirs": ["/srv/cdi"], "mtu": 1}',
+        '{"cdi-spec-dirs": ["/etc/cdi"], "mtu": 1}'),
+    "directories that are theirs now": (
+        {"existed": True, "content": "{}"}, '{"cdi-spec-dirs": ["/opt/cdi"], "mtu": 1}', None),
     "CDI that they had": ({"existed": True, "content": '{"features": {"cdi": true}}'}, '{"features": {"cdi": true}, "mtu": 1}', None),
 }  # fmt: skip
 
@@ -111,7 +131,8 @@ def test_absent_takes_out_just_what_is_ours(
     original: dict[str, Any], text: str, left: str | None
 ) -> None:
     plan = absent(
-        running("24.0.7", text, originals={CONFIG: {**original, "sha256_after": "another"}})
+        running("26.1.5", text, originals={CONFIG: {**original, "sha256_after": "another"}}),
+        cdi_spec_dirs=("/srv/cdi",),
     )
     if left in (None, text):
         assert plan.changes == ()
@@ -123,6 +144,23 @@ def test_absent_takes_out_just_what_is_ours(
         True,
     )
     assert "docker.changed-since" in get_codes(plan.advice)
+
+
+def test_absent_gives_no_earlier_value_back_that_the_host_does_not_send() -> None:
+    hidden = json.dumps({"runtimes": {"nvidia": {"path": "    "}}})
+    kept = {CONFIG: {"existed": True, "content": hidden, "sha256_after": "another"}}
+    seen = running("26.1.5", json.dumps({"runtimes": ENTRY}), originals=kept)
+    with pytest.raises(PlanError) as refused:
+        absent(seen)
+    assert refused.value.code == "restore.earlier-value-not-sent"
+
+
+def test_absent_restarts_for_directories_that_go() -> None:
+    text, there = json.dumps({"cdi-spec-dirs": ["/srv/cdi"]}), ["/srv/cdi"]
+    kept = {CONFIG: {"existed": True, "sha256_after": sha(text), "content": "{}"}}
+    assert acts(absent(running("29.8.1", text, originals=kept, CDISpecDirs=there))) == [
+        "restart docker.service"
+    ]
 
 
 def test_absent_removes_a_file_in_which_nothing_else_was_ever_written() -> None:
