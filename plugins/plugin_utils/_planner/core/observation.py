@@ -11,7 +11,7 @@ import base64
 import dataclasses as dc
 import functools
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
@@ -472,6 +472,10 @@ class Observation:
                 return version
         self._require("package", name)
         return None
+
+    def find_package_version(self, names: Iterable[str]) -> str:
+        """Return the version of the first of these packages that is installed, '' if none is."""
+        return next((version for name in names if (version := self.get_package(name))), "")
 
     def map_packages(self) -> dict[str, str | None]:
         """Return every package that was asked for, with its installed version.

@@ -279,10 +279,7 @@ class Request:
 
     def build_message(self) -> dict[str, Any]:
         """Return the request in the form that is sent."""
-        return {
-            "schema": SCHEMA,
-            **{name: convert_json_types(value) for name, value in vars(self).items()},
-        }
+        return build_request_message(self)
 
 
 @dc.dataclass(frozen=True)
@@ -299,11 +296,13 @@ class Acknowledgement:
     strays: Sequence[str] = ()
 
     def build_message(self) -> dict[str, Any]:
-        """Return the request as the host reads it."""
-        return {
-            "schema": SCHEMA,
-            **{name: convert_json_types(value) for name, value in vars(self).items()},
-        }
+        """Return the request in the form that is sent."""
+        return build_request_message(self)
+
+
+def build_request_message(request: Request | Acknowledgement) -> dict[str, Any]:
+    """Return a request in the form that is sent: its fields, with the schema that the host reads."""
+    return {"schema": SCHEMA, **convert_json_types(request)}
 
 
 def convert_json_types(value: Any) -> Any:

@@ -188,11 +188,13 @@ def decide_by_spec_alone(policy: Policy, instance: Instance) -> Decision:
             else "gpufleet_cdi: disabled"
         )
         raise PlanError(
-            decision_messages.CDI_ONLY.fill(option=asked, engine=name_engine_with_version(instance))
+            decision_messages.CDI_ONLY.fill(
+                option=asked, engine=traits.name_engine_release(instance)
+            )
         )
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
     why = decision_messages.SPEC_ALONE.fill(
-        engine=name_engine_with_version(instance), way=engine.asks_device
+        engine=traits.name_engine_release(instance), way=engine.asks_device
     )
     return Decision(
         instance=instance.key,
@@ -282,13 +284,6 @@ def explain_no_runtime_class(handler: str, engine: traits.Traits) -> Message:
     return (decision_messages.CLASS_ASKED if handler else decision_messages.HOOK_ALWAYS).fill()
 
 
-def name_engine_with_version(instance: Instance) -> str:
-    """Return an engine's title as its own project writes it, followed by the version if that is
-    known.
-    """
-    return f"{traits.get_traits(instance.engine).title} {instance.version}".strip()
-
-
 def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, Message]:
     """Return how GPUs get into containers, and why.
 
@@ -298,7 +293,7 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, Mes
         require_injection(policy, instance, policy.injection)
         return policy.injection, decision_messages.INJECTION_FORCED.fill()
     engine = traits.get_traits(instance.engine)
-    name = name_engine_with_version(instance)
+    name = traits.name_engine_release(instance)
     if policy.cdi == "disabled":
         if engine.hooks:
             return "oci-hook", decision_messages.ENGINE_HOOKS.fill(engine=engine.title)
@@ -318,7 +313,7 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, Mes
 
 def require_injection(policy: Policy, instance: Instance, injection: Injection) -> None:
     """Raise PlanError if an injection that a person asks for cannot work."""
-    name = name_engine_with_version(instance)
+    name = traits.name_engine_release(instance)
     if injection == "native-cdi" and not instance.cdi.able:
         evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
         values = {"engine": name, "evidence": evidence, "releases": traits.name_cdi_releases()}

@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses as dc
 from typing import Literal
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
+
 CONTAINERD = "containerd"
 CRIO = "crio"
 DOCKER = "docker"
@@ -94,6 +96,13 @@ TRAITS = {
 
 def get_traits(engine: str) -> Traits:
     return TRAITS[engine]
+
+
+def name_engine_release(instance: Instance) -> str:
+    """Return an engine's title as its own project writes it, followed by the version if that is
+    known.
+    """
+    return f"{get_traits(instance.engine).title} {instance.version}".strip()
 
 
 def name_engines_with_hooks() -> str:

@@ -67,16 +67,9 @@ def insert(
     if pairs:
         return _insert_pair(doc, pairs[-1], path[-1:], value)
     if not container:
-        return replace_toml_lines(
-            doc,
-            [
-                (
-                    _find_top_line(doc),
-                    _find_top_line(doc),
-                    (f"{write_toml_key(path[-1])} = {dump_toml_value(value)}",),
-                )
-            ],
-        )
+        top = _find_line_after_comments(doc, 0)
+        line = f"{write_toml_key(path[-1])} = {dump_toml_value(value)}"
+        return replace_toml_lines(doc, [(top, top, (line,))])
     header = next(t for t in places.tables if t.path == container)
     at = count_toml_line(doc, header.start)
     indent = indent_of(doc.lines[at]) + _get_step_indent(doc, places)
@@ -192,20 +185,12 @@ def _find_line_after_family(
 
 def _find_line_after_comments(doc: TomlDocument, at: int) -> int:
     """Return the line behind the comments here. Comments right under a table's last key belong to
-    it, unless a header follows them.
+    it, and those at the top of a file to the file, unless a statement follows them.
     """
     end = at
     while end < len(doc.lines) and doc.lines[end].lstrip().startswith("#"):
         end += 1
     return end if end == len(doc.lines) or not doc.lines[end].strip() else at
-
-
-def _find_top_line(doc: TomlDocument) -> int:
-    """Return the line for a first top-level key: behind the comment that opens the file."""
-    end = 0
-    while end < len(doc.lines) and doc.lines[end].lstrip().startswith("#"):
-        end += 1
-    return end if end == len(doc.lines) or not doc.lines[end].strip() else 0
 
 
 def list_key_regions(

@@ -74,9 +74,7 @@ def keep_crio_places(handlers: Iterable[Handler] = ()) -> file_places.Keep:
 
     This includes the values that a playbook gives for its handlers, since the playbook has them.
     """
-    return _keep_values(
-        json.dumps([[handler.name, handler.binary, dict(handler.options)] for handler in handlers])
-    )
+    return _keep_values(file_places.pack_handlers(handlers))
 
 
 @functools.lru_cache(maxsize=64)  # a policy's handlers are the same for many hosts

@@ -11,6 +11,7 @@ containerd_places.py, CRI-O's in crio_places.py.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     Message,
     Sentence,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     messages,
 )
@@ -127,6 +129,15 @@ def keep_places(form: str, places: Places, comments: Iterable[str] = ()) -> Keep
     """Return the list as the host reads it."""
     listed = [[list(path), shape] for path, shape in places.items()]
     return {"format": form, "places": listed, **({"comments": list(comments)} if comments else {})}
+
+
+def pack_handlers(handlers: Iterable[Handler]) -> str:
+    """Return handlers as a text, by which a function can remember what it has made of them: a JSON
+    list of name, program and options.
+    """
+    return json.dumps(
+        [[handler.name, handler.binary, dict(handler.options)] for handler in handlers]
+    )
 
 
 def add_given_values(places: Places, values: Mapping[Path, Any]) -> dict[Path, Any]:

@@ -228,17 +228,13 @@ def judge_engine_for_dra(
     )
 
 
-def name_engine_release(instance: Instance) -> str:
-    return f"{traits.get_traits(instance.engine).title} {instance.version}".strip()
-
-
 def judge_cdi_for_dra(instance: Instance, decision: Decision | None, what: str) -> DraNeed:
     if not instance.cdi.able:
         return build_need(
             what,
             False,
             messages.CLAIMS_ENGINE_WITHOUT_CDI.fill(
-                engine=name_engine_release(instance), releases=traits.name_field_releases()
+                engine=traits.name_engine_release(instance), releases=traits.name_field_releases()
             ),
         )
     evidence = instance.cdi.evidence.text
@@ -246,16 +242,22 @@ def judge_cdi_for_dra(instance: Instance, decision: Decision | None, what: str) 
         return build_need(
             what,
             True,
-            messages.CLAIMS_CDI_ON.fill(engine=name_engine_release(instance), evidence=evidence),
+            messages.CLAIMS_CDI_ON.fill(
+                engine=traits.name_engine_release(instance), evidence=evidence
+            ),
         )
     if decision and decision.enable_cdi:
         return build_need(
-            what, True, messages.CLAIMS_CDI_PLANNED.fill(engine=name_engine_release(instance))
+            what,
+            True,
+            messages.CLAIMS_CDI_PLANNED.fill(engine=traits.name_engine_release(instance)),
         )
     return build_need(
         what,
         False,
-        messages.CLAIMS_CDI_OFF.fill(engine=name_engine_release(instance), evidence=evidence),
+        messages.CLAIMS_CDI_OFF.fill(
+            engine=traits.name_engine_release(instance), evidence=evidence
+        ),
     )
 
 
@@ -263,10 +265,12 @@ def judge_cri_field(instance: Instance) -> DraNeed:
     what = "an engine that takes CDI devices from the kubelet"
     if instance.cdi.able and instance.cdi.cri_field:
         return build_need(
-            what, True, messages.CLAIMS_FIELD_KNOWN.fill(engine=name_engine_release(instance))
+            what,
+            True,
+            messages.CLAIMS_FIELD_KNOWN.fill(engine=traits.name_engine_release(instance)),
         )
     message = messages.CLAIMS_FIELD_UNKNOWN.fill(
-        engine=name_engine_release(instance), releases=traits.name_field_releases()
+        engine=traits.name_engine_release(instance), releases=traits.name_field_releases()
     )
     return build_need(what, False, message)
 
@@ -275,7 +279,7 @@ def judge_directories_for_dra(policy: Policy, instance: Instance, *, after: bool
     what = f"CDI specs of the DRA driver in /var{SPECS}"
     dirs = (policy.cdi_spec_dirs if after else ()) or instance.cdi.dirs
     read = SPECS in (host_paths.clean_host_path(d).replace("/var/run/", "/run/", 1) for d in dirs)
-    said, name = ", ".join(dirs), name_engine_release(instance)
+    said, name = ", ".join(dirs), traits.name_engine_release(instance)
     if read:
         return build_need(
             what, read, messages.CLAIMS_SPECS_READ.fill(engine=name, directories=said)

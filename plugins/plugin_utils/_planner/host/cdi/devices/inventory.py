@@ -160,6 +160,12 @@ def get_mig_cap_keys(board: Board, mig: MigDevice) -> tuple[str, str]:
     return f"{home}/access", f"{home}/ci{mig.ci}/access"
 
 
+def list_mig_node_paths(seen: Hardware, board: Board, mig: MigDevice) -> tuple[str, ...]:
+    """Return the nodes of a MIG device: that of its GPU, and those of the capabilities that exist."""
+    minors = (seen.caps[key] for key in get_mig_cap_keys(board, mig) if key in seen.caps)
+    return (board.path, *map(get_cap_path, minors))
+
+
 # ---------------------------------------------------------------- what procfs, sysfs and /dev show
 
 

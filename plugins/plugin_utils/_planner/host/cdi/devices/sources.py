@@ -126,7 +126,9 @@ def restore_recorded_board(
 ) -> Board:
     if board.devices:
         migs = (
-            restore_recorded_mig(board, mig, list_mig_nodes(seen, board, mig), devices)
+            restore_recorded_mig(
+                board, mig, frozenset(inventory.list_mig_node_paths(seen, board, mig)), devices
+            )
             for mig in board.devices
         )
         return dc.replace(board, devices=tuple(migs))
@@ -159,11 +161,6 @@ def restore_recorded_mig(
     profile = next((model["profile"] for model in models if model), "")
     graphics = any(p.startswith("/dev/dri/") for paths, _name in matching for p in paths)
     return dc.replace(mig, uuid=uuid, index=index, profile=profile, graphics=graphics)
-
-
-def list_mig_nodes(seen: Hardware, board: Board, mig: MigDevice) -> frozenset[str]:
-    minors = (seen.caps[key] for key in inventory.get_mig_cap_keys(board, mig) if key in seen.caps)
-    return frozenset((board.path, *(inventory.get_cap_path(minor) for minor in minors)))
 
 
 def list_cap_nodes(paths: Iterable[str]) -> frozenset[str]:

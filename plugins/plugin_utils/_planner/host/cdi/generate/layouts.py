@@ -83,16 +83,11 @@ def offer_workload_devices(seen: Hardware, strategies: tuple[str, ...]) -> list[
 
 
 def list_mig_paths(seen: Hardware, board: Board, mig: MigDevice) -> tuple[str, ...]:
-    """Return the nodes of a MIG device: the parent GPU and the two capabilities.
-
-    DRM nodes are included only if the instance can draw.
+    """Return the nodes that a container of a MIG device gets. DRM nodes are included only if the
+    instance can draw.
     """
-    minors = (seen.caps[key] for key in inventory.get_mig_cap_keys(board, mig) if key in seen.caps)
-    return (
-        board.path,
-        *(inventory.get_cap_path(minor) for minor in minors),
-        *(board.drm if mig.graphics else ()),
-    )
+    graphics = board.drm if mig.graphics else ()
+    return (*inventory.list_mig_node_paths(seen, board, mig), *graphics)
 
 
 def offer_management_devices(seen: Hardware, strategies: tuple[str, ...]) -> list[DeviceOffer]:

@@ -97,7 +97,7 @@ def read_containerd_program(obs: Observation) -> str:
 
 def read_containerd_package(obs: Observation) -> str:
     """Return the version of the package, '' if it is not installed."""
-    return next((v for v in (obs.get_package(p) for p in releases.PACKAGES) if v), "")
+    return obs.find_package_version(releases.PACKAGES)
 
 
 def _read_all_daemons(policy: Policy, obs: Observation) -> list[Daemon]:

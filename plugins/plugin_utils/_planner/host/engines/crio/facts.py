@@ -136,7 +136,7 @@ def read_crio_facts(policy: Policy, obs: Observation) -> CrioFacts:
         process=Fact(lambda: config.find_crio_process(obs)),
         unverified=Fact(lambda: processes.list_unverified_processes(obs, "crio")),
         program=Fact(lambda: _read_program(obs)),
-        packaged=Fact(lambda: _read_package_version(obs)),
+        packaged=Fact(lambda: obs.find_package_version(releases.PACKAGES)),
         where=where,
         started_with=Fact(
             lambda: config.find_crio_paths(dc.replace(policy, config_path=""), obs).config
@@ -160,10 +160,6 @@ def read_crio_facts(policy: Policy, obs: Observation) -> CrioFacts:
 def _read_program(obs: Observation) -> str:
     paths = obs.get_answer(queries.ask_for_program(["crio"]))["found"]
     return str(paths.get("crio") or "")
-
-
-def _read_package_version(obs: Observation) -> str:
-    return next((v for v in (obs.get_package(name) for name in releases.PACKAGES) if v), "")
 
 
 def _read_whether_there(obs: Observation, path: str) -> bool:

@@ -102,7 +102,7 @@ def read_docker_facts(policy: Policy, obs: Observation) -> DockerFacts:
         process=Fact(lambda: config.find_docker_process(obs)),
         unverified=Fact(lambda: processes.list_unverified_processes(obs, "dockerd")),
         program=Fact(lambda: _read_program(obs)),
-        packaged=Fact(lambda: _read_package_version(obs)),
+        packaged=Fact(lambda: obs.find_package_version(config.PACKAGES)),
         has_desktop=Fact(lambda: bool(obs.get_package(config.DESKTOP))),
         has_docker2=Fact(lambda: bool(obs.get_package(nvidia_ctk_docker.PACKAGE))),
         has_snap=Fact(lambda: _read_whether_snapped(obs)),
@@ -131,10 +131,6 @@ def read_docker_facts(policy: Policy, obs: Observation) -> DockerFacts:
 def _read_program(obs: Observation) -> str:
     paths = obs.get_answer(queries.ask_for_program(["dockerd"]))["found"]
     return str(paths.get("dockerd") or "")
-
-
-def _read_package_version(obs: Observation) -> str:
-    return next((v for v in (obs.get_package(name) for name in config.PACKAGES) if v), "")
 
 
 def _read_whether_snapped(obs: Observation) -> bool:
