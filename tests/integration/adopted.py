@@ -39,6 +39,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.form
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
+from tests.fixtures.containerd_releases import list_distinct
 from tests.fixtures.public_configurations import Public
 from tests.integration.containerd_trees import NATURAL, Tree, cri_of
 from tests.integration.nvidia_ctk_trees import CDI, DEFAULT, TreeHost, ctk, effective, files, said
@@ -118,7 +119,7 @@ def of_rows(rows: Iterable[Public]) -> list[Host]:
 
 def with_crun() -> list[Host]:
     """Return hosts with crun as default handler, with runc built in and with runc declared."""
-    versions = {"1.6": 2, "1.7": 2, "2.1": 3, "2.3": 3, "2.4": 3}
+    versions = {release: 2 if release < "2" else 3 for release in list_distinct()}
     return [
         Host(
             f"crun{', runc declared' if more else ''}",

@@ -11,21 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.containerd_releases import PATCH, is_at_least
 from tests.integration.containerd_trees import Tree, cri_of, dump, prepared
 
 
-@pytest.mark.parametrize(
-    ("release", "writes"),
-    [("1.6", False), ("1.7", True), ("2.1", False), ("2.2", False), ("2.3", False), ("2.4", False)],
-)
+@pytest.mark.parametrize("release", PATCH)
 def test_the_cdi_switch_is_written_only_where_it_is_off_by_default(
-    tmp_path: Path, release: str, writes: bool
+    tmp_path: Path, release: str
 ) -> None:
     tree = prepared(tmp_path, release, "debian v2")
     tree.apply(tree.plan(enable_cdi=True))
-    assert ("enable_cdi = true" in "".join(tree.files().values())) is writes
+    assert ("enable_cdi = true" in "".join(tree.files().values())) is (release == "1.7")
     now = cri_of(dump(release, tree.config))
-    assert now.get("enable_cdi") is {"1.6": None, "2.4": None}.get(release, True)
+    has_switch = is_at_least(release, "1.7") and not is_at_least(release, "2.4")
+    assert now.get("enable_cdi") is (True if has_switch else None)
 
 
 @pytest.mark.parametrize("release", ["2.1", "2.3"])

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.containerd_releases import NEWEST, list_distinct
 from tests.integration.containerd_trees import RELEASES, cri_of
 from tests.integration.nvidia_ctk_trees import (
     CDI,
@@ -54,7 +55,7 @@ def is_by_day(case: tuple[str, str, tuple[str, ...]]) -> bool:
     """Tell whether a row is judged by day."""
     release, shape, _flags = case
     usual = case in USUAL and shape == NODES.get(release)
-    return usual or case in PRINTED_DIRS or release in ("1.7", "2.4")
+    return usual or case in PRINTED_DIRS or release in ("1.7", NEWEST)
 
 
 # A file without `version` makes the tool write the whole document where nobody imports it: nothing
@@ -63,7 +64,8 @@ UNREAD = ("no version", "version 1", "version 1 that is migrated")
 # containerd prints the one's bin_dir as bin_dirs from 2.1 on; 2.3 and newer print a copy that is
 # newer than this file.
 PRINTED_DIRS = [
-    (release, "debian v2", ("--config-source=command", CDI)) for release in ("1.7", "2.3", "2.4")
+    (release, "debian v2", ("--config-source=command", CDI))
+    for release in ("1.7", *list_distinct("2.3"))
 ]
 
 
@@ -125,7 +127,7 @@ def test_a_whole_document_that_nobody_imports_has_no_effect_and_stays(
 
 # The same, of which 1.17 makes the main file. What 2.3 and newer print imports
 # /etc/containerd/conf.d, which is not below this test's tree.
-PRINTED = [c for c in MATRIX if c[0] in ("2.3", "2.4") and c[2] == FLAGS[-1]]
+PRINTED = [c for c in MATRIX if c[0] in list_distinct("2.3") and c[2] == FLAGS[-1]]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.fixtures import containerd_releases
+
 from . import progress
 
 # A run whose time limits count tests alone sets this to `never`; `make build` has built everything
@@ -155,10 +157,11 @@ def _containerd(version: str) -> GoTool:
 
 
 GO_TOOLS: dict[str, GoTool] = {
-    "containerd-2.1": _containerd("v2.1.9"),
-    "containerd-2.2": _containerd("v2.2.9"),
-    "containerd-2.3": _containerd("v2.3.7"),
-    "containerd-2.4": _containerd("v2.4.2"),
+    **{
+        f"containerd-{release}": _containerd(f"v{version}")
+        for release, version in containerd_releases.PATCH.items()
+        if containerd_releases.is_at_least(release, "2.0")
+    },
     "crio-1.34": GoTool(
         tags=(
             "containers_image_openpgp",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.fixtures.containerd_releases import PATCH
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -63,7 +65,7 @@ ZYPPER = ("rpm", "zypper")
 DOCKER_STATE = ("/var/lib/docker", "/var/lib/containerd")
 
 
-def _newer_containerd(release: str, version: str) -> Kind:
+def _newer_containerd(release: str) -> Kind:
     return Kind(
         suite="trixie",
         packages=CONTAINERD,
@@ -77,7 +79,7 @@ def _newer_containerd(release: str, version: str) -> Kind:
             ("ctr", "/usr/bin"),
         ),
         package="containerd",
-        version=f"{version}-1",
+        version=f"{PATCH[release]}-1",
         default_config=("containerd", "config", "default"),
         config="/etc/containerd/config.toml",
     )
@@ -286,7 +288,7 @@ KINDS: dict[str, Kind] = {
     "containerd-1.7": Kind(
         "trixie", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE
     ),
-    "containerd-2.1": _newer_containerd("2.1", "2.1.9"),
+    "containerd-2.1": _newer_containerd("2.1"),
     "containerd-2.1-forky": Kind(
         "forky", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE
     ),
@@ -299,9 +301,9 @@ KINDS: dict[str, Kind] = {
         CONTAINERD_STATE,
         links=(("/usr/bin/dnf", "dnf5"),),
     ),
-    "containerd-2.2": _newer_containerd("2.2", "2.2.9"),
-    "containerd-2.3": _newer_containerd("2.3", "2.3.7"),
-    "containerd-2.4": _newer_containerd("2.4", "2.4.2"),
+    "containerd-2.2": _newer_containerd("2.2"),
+    "containerd-2.3": _newer_containerd("2.3"),
+    "containerd-2.4": _newer_containerd("2.4"),
     "crio-1.34": _crio(),
     # A host that is being moved from one engine to the other: Debian's containerd 1.7 runs beside
     # CRI-O.

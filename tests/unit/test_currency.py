@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import newer_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.currency import (
@@ -30,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import cuda
 
+from tests.fixtures import containerd_releases
 from tests.unit.coded import get_codes, get_values
 from tests.unit.records import instance
 
@@ -157,6 +159,18 @@ def test_the_tables_end_where_their_rows_say(tool: Any) -> None:
     for engine in ("containerd", "crio", "docker", "podman"):
         last = cdi_versions.MAX_CDI[engine][-1][0]
         assert tool.split_numbers(KNOWN[engine].newest) >= last
+
+
+def test_releases_that_read_alike_have_the_same_facts() -> None:
+    """Tests leave them out where one release stands for each way to read a configuration."""
+    names = list(containerd_releases.PATCH)
+    for name in containerd_releases.LIKE_THE_ONE_BEFORE:
+        both = (names[names.index(name) - 1], name)
+        facts = [
+            releases.get_release_facts(versions.parse_engine_version(containerd_releases.PATCH[n]))
+            for n in both
+        ]
+        assert facts[0] is facts[1]
 
 
 @pytest.mark.parametrize(
