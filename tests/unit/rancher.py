@@ -19,11 +19,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
-    detect,
-)
 
 from tests.unit import builders
+from tests.unit.seen_containerds import find_containerd, plan_containerd
 
 SOCKET = "/run/k3s/containerd/containerd.sock"
 NVIDIA = "/usr/bin/nvidia-container-runtime"
@@ -175,13 +173,7 @@ class Node:
         }
 
     def instance(self, policy: Policy | None = None) -> Instance:
-        (one,) = detect.find_instances(
-            policy or Policy(), detect.read_facts(policy or Policy(), self.seen())
-        )
-        return one
+        return find_containerd(self.seen(), policy)
 
     def plan(self, decision: Decision = DECISION, **options: Any) -> Plan:
-        policy = Policy(**options)
-        return detect.plan_instance(
-            policy, detect.read_facts(policy, self.seen()), self.instance(policy), decision
-        )
+        return plan_containerd(self.seen(), decision, **options)

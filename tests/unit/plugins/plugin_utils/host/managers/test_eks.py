@@ -24,12 +24,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
-    detect,
     next_boot,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import eks
 
 from tests.unit import bare_trees, builders
+from tests.unit.seen_containerds import find_containerd
 
 assert eks.EKS.boot
 BOOT = eks.EKS.boot
@@ -73,13 +73,8 @@ def host(
     return seen
 
 
-def found(seen: Observation, policy: Policy | None = None) -> Instance:
-    (one,) = detect.find_instances(policy or Policy(), detect.read_facts(policy or Policy(), seen))
-    return one
-
-
 def test_the_next_boot_is_told_and_where_a_person_says_something_else() -> None:
-    one = found(host())
+    one = find_containerd(host())
     message = one.refusal.message
     assert message.code == "containerd.next-boot-nvidia-handler"
     assert (message.values["handler"], message.values["program"]) == (
@@ -87,7 +82,10 @@ def test_the_next_boot_is_told_and_where_a_person_says_something_else() -> None:
         "/usr/bin/nvidia-container-runtime",
     )
     assert step_of(one) == "containerd.boot-settings-in-directory"
-    assert found(host(runtime=False)).refusal.message.code == "containerd.next-boot-runc-handler"
+    assert (
+        find_containerd(host(runtime=False)).refusal.message.code
+        == "containerd.next-boot-runc-handler"
+    )
 
 
 def step_of(one: Instance) -> str:
@@ -96,7 +94,7 @@ def step_of(one: Instance) -> str:
 
 
 def test_a_release_that_reads_no_files_there_has_the_user_data_alone() -> None:
-    one = found(host("kind: Nonsense\n", EARLIER))
+    one = find_containerd(host("kind: Nonsense\n", EARLIER))
     assert step_of(one) == "containerd.boot-settings-elsewhere"
     assert "Nonsense" not in str(one.refusal)
 
@@ -139,21 +137,21 @@ FAULTS = {
 def test_a_file_with_a_fault_is_named_by_its_line(
     node: str, code: str, values: dict[str, object]
 ) -> None:
-    one = found(host(node))
+    one = find_containerd(host(node))
     assert step_of(one) == f"containerd.boot-file-{code}"
     assert dict(one.refusal.message.values["step"].values) == {"path": DROP_IN, **values}
 
 
 def test_what_may_be_a_field_of_a_newer_release_is_no_fault() -> None:
     assert (
-        step_of(found(host(NODE + "  bootstrapping:\n    speed: high\n")))
+        step_of(find_containerd(host(NODE + "  bootstrapping:\n    speed: high\n")))
         == "containerd.boot-settings-in-directory"
     )
 
 
 def test_files_that_it_does_not_read_are_no_fault() -> None:
     assert (
-        step_of(found(host("hello\n", path="/etc/eks/nodeadm.d/README")))
+        step_of(find_containerd(host("hello\n", path="/etc/eks/nodeadm.d/README")))
         == "containerd.boot-settings-in-directory"
     )
 
@@ -167,7 +165,7 @@ def test_no_value_of_a_file_leaves_the_host_but_its_kind() -> None:
 
 def test_an_image_that_is_built_gets_no_configuration_that_its_first_boot_would_replace() -> None:
     policy = Policy(root="/mnt/image", engine_version="2.1.5", no_gpu="prepare")
-    one = found(builders.obs(files={BOOT.unit: READS, BOOT.program: ""}), policy)
+    one = find_containerd(builders.obs(files={BOOT.unit: READS, BOOT.program: ""}), policy)
     assert one.manager == "eks"
     assert one.refusal.message.code == "containerd.next-boot-nvidia-handler"
 

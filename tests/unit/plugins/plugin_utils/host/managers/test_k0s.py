@@ -14,7 +14,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
-    Instance,
     Plan,
     Policy,
 )
@@ -27,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 
 from tests.unit import builders
 from tests.unit.k0s_files import DROP_IN, MAIN, MERGED, OLDER, OTHER, RENDERED
+from tests.unit.seen_containerds import find_containerd, plan_containerd
 
 SOCKET, UNIT = "/run/k0s/containerd.sock", "k0sworker.service"
 CRI_2 = 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\nsandbox_image = "registry.k8s.io/pause:3.10.1"\n'
@@ -82,16 +82,8 @@ def host(
     )
 
 
-def found(seen: Observation, policy: Policy | None = None) -> Instance:
-    (one,) = detect.find_instances(policy or Policy(), detect.read_facts(policy or Policy(), seen))
-    return one
-
-
 def plan(seen: Observation, **options: Any) -> Plan:
-    policy = Policy(**options)
-    return detect.plan_instance(
-        policy, detect.read_facts(policy, seen), found(seen, policy), DECISION
-    )
+    return plan_containerd(seen, DECISION, **options)
 
 
 def test_the_drop_in_has_the_version_of_the_file_that_imports_it_and_nothing_is_restarted() -> None:
@@ -134,7 +126,9 @@ def test_taking_it_back_is_waited_for_as_well(loaded: bool) -> None:
     written = plan(host()).changes[0]["content"]
     seen = host(files={DROP_IN: written}, loaded=loaded)
     back = detect.plan_absent(
-        Policy(state="absent"), detect.read_facts(Policy(state="absent"), seen), found(seen)
+        Policy(state="absent"),
+        detect.read_facts(Policy(state="absent"), seen),
+        find_containerd(seen),
     )
     assert [(c["path"], c["op"]) for c in back.changes] == [(DROP_IN, "remove")]
     assert [(r.unit, r.action) for r in back.restarts] == [(UNIT, "wait")]
@@ -176,7 +170,7 @@ LEFT_ALONE: dict[str, tuple[str, str, dict[str, str], str, dict[str, object]]] =
 @pytest.mark.parametrize("case", LEFT_ALONE)
 def test_such_a_host_is_left_alone_and_told_why(case: str) -> None:
     text, version, files, code, values = LEFT_ALONE[case]
-    message = found(host(text, version, files)).refusal.message
+    message = find_containerd(host(text, version, files)).refusal.message
     assert message.code == code
     assert {
         name: get_code(message.values[name]) or message.values[name] for name in values
@@ -202,7 +196,9 @@ def test_what_is_taken_back_is_taken_back_all_the_same_and_waited_for() -> None:
         host(files={DROP_IN: written}, loaded=True),
         Policy(state="absent", restart="never"),
     )
-    back = detect.plan_absent(policy, detect.read_facts(policy, seen), found(seen, policy))
+    back = detect.plan_absent(
+        policy, detect.read_facts(policy, seen), find_containerd(seen, policy)
+    )
     assert [r.action for r in back.list_acted_restarts("never")] == ["wait"]
     assert "containerd.restart-never-not-kept" in map(get_code, back.advice)
 

@@ -18,7 +18,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
-    Instance,
     Kubelet,
     Plan,
     Policy,
@@ -46,6 +45,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.veri
 
 from tests.fixtures.managers import SHOWN
 from tests.unit import builders
+from tests.unit.seen_containerds import find_containerd, plan_containerd
 
 ALL = [m.name for m in known.MANAGERS]
 
@@ -163,16 +163,8 @@ def host(
     )
 
 
-def found(seen: Observation, policy: Policy | None = None) -> Instance:
-    (one,) = detect.find_instances(policy or Policy(), detect.read_facts(policy or Policy(), seen))
-    return one
-
-
 def plan(seen: Observation, **options: Any) -> Plan:
-    policy = Policy(**options)
-    return detect.plan_instance(
-        policy, detect.read_facts(policy, seen), found(seen, policy), DECISION
-    )
+    return plan_containerd(seen, DECISION, **options)
 
 
 def test_what_is_asked_of_a_host_of_it_takes_one_look() -> None:
@@ -192,7 +184,7 @@ def test_what_is_asked_of_a_host_of_it_takes_one_look() -> None:
 
 
 def test_its_containerd_is_found_in_the_file_of_all_its_programs() -> None:
-    one = found(host())
+    one = find_containerd(host())
     assert (one.manager, str(one.refusal), one.version, one.socket, one.unit) == (
         "edgeware",
         "",
@@ -251,7 +243,7 @@ def test_such_a_host_is_left_alone_and_told_why(case: str) -> None:
     """It is not a failure of a fleet's run: what is ours there from before can be taken back."""
     text, version, options, why = REFUSED[case]
     policy = Policy(**options)
-    one = found(host(text, version), policy)
+    one = find_containerd(host(text, version), policy)
     assert one.refusal.message.code == "containerd.rendered-without-drop-ins"
     assert (get_code(one.refusal.message.values["cause"]), one.refusal.next) == (
         f"containerd.{why}",
@@ -282,7 +274,9 @@ def test_what_is_ours_is_taken_back_and_the_rest_stays() -> None:
     written = plan(host()).changes[0]["content"]
     seen = host(RENDERED + OWN_HANDLER, files={DROP_IN: written})
     back = detect.plan_absent(
-        Policy(state="absent"), detect.read_facts(Policy(state="absent"), seen), found(seen)
+        Policy(state="absent"),
+        detect.read_facts(Policy(state="absent"), seen),
+        find_containerd(seen),
     )
     assert [(c["path"], c["op"]) for c in back.changes] == [(DROP_IN, "remove")]
     assert detect.list_marked_files(Policy(), detect.read_facts(Policy(), seen)) == (DROP_IN,)

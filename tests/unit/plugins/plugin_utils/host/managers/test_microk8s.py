@@ -20,7 +20,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     JOURNAL_DIR,
     Decision,
-    Instance,
     Plan,
     Policy,
 )
@@ -40,6 +39,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
 )
 
 from tests.unit import bare_trees, builders
+from tests.unit.seen_containerds import find_containerd, plan_containerd
 
 ARGS = "/var/snap/microk8s/current/args"
 TEMPLATE, SNAP = f"{ARGS}/containerd-template.toml", "/snap/microk8s/current/meta/snap.yaml"
@@ -135,16 +135,8 @@ def host(
     )
 
 
-def found(seen: Observation, policy: Policy | None = None) -> Instance:
-    (one,) = detect.find_instances(policy or Policy(), detect.read_facts(policy or Policy(), seen))
-    return one
-
-
 def plan(seen: Observation, decision: Decision = DECISION, **options: Any) -> Plan:
-    policy = Policy(**options)
-    return detect.plan_instance(
-        policy, detect.read_facts(policy, seen), found(seen, policy), decision
-    )
+    return plan_containerd(seen, decision, **options)
 
 
 def edited(planned: Plan) -> str:
@@ -214,7 +206,9 @@ def test_taken_back_it_is_the_template_from_before() -> None:
     }
     seen.answers[queries.ask_for_originals(JOURNAL_DIR)["id"]] = kept
     back = detect.plan_absent(
-        Policy(state="absent"), detect.read_facts(Policy(state="absent"), seen), found(seen)
+        Policy(state="absent"),
+        detect.read_facts(Policy(state="absent"), seen),
+        find_containerd(seen),
     )
     assert [(c["path"], c["op"]) for c in back.changes] == [(TEMPLATE, "restore")]
     assert [r.unit for r in back.restarts] == [UNIT]
@@ -264,7 +258,7 @@ def test_a_template_that_containerd_would_not_take_is_refused_by_its_line(
 
 
 def test_a_snap_that_is_not_active_is_refused() -> None:
-    one = found(host(state="inactive"))
+    one = find_containerd(host(state="inactive"))
     assert f"MicroK8s's containerd is installed but not running ({UNIT} is inactive)" in str(
         one.refusal
     )
@@ -274,7 +268,7 @@ def test_a_snap_that_is_not_active_is_refused() -> None:
 def test_a_strictly_confined_one_is_refused_since_it_sees_no_program_of_the_host(
     state: str,
 ) -> None:
-    one = found(host(snap=STRICT, state=state))
+    one = find_containerd(host(snap=STRICT, state=state))
     assert one.refusal.message.code == "manager.microk8s-strict"
 
 

@@ -22,7 +22,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
-    Instance,
     Plan,
     Policy,
 )
@@ -36,6 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
 
 from tests.fixtures import public_configurations as public
 from tests.unit import bare_trees, builders
+from tests.unit.seen_containerds import find_containerd, plan_containerd
 
 NVIDIA = "/usr/bin/nvidia-container-runtime"
 SOCKET = "/run/k3s/containerd/containerd.sock"
@@ -116,20 +116,8 @@ class Node:
         return builders.obs(files=files, processes=[process], cri=cri, units=units, **more)
 
 
-def found(node: Node, policy: Policy | None = None) -> Instance:
-    (one,) = detect.find_instances(
-        policy or Policy(), detect.read_facts(policy or Policy(), node.seen())
-    )
-    return one
-
-
 def plan(node: Node, decision: Decision = DECISION, **options: Any) -> Plan:
-    return detect.plan_instance(
-        Policy(**options),
-        detect.read_facts(Policy(**options), node.seen()),
-        found(node, Policy(**options)),
-        decision,
-    )
+    return plan_containerd(node.seen(), decision, **options)
 
 
 def drop_in(planned: Plan) -> tuple[str, dict[str, Any]]:
@@ -158,7 +146,7 @@ def test_the_drop_in_goes_next_to_the_generated_file_and_the_managers_unit_resta
     name: str,
 ) -> None:
     node, manager, program = NODES[name]
-    one = found(node)
+    one = find_containerd(node.seen())
     assert (one.manager, str(one.refusal), one.socket, one.unit) == (manager, "", SOCKET, node.unit)
     planned = plan(node)
     path, data = drop_in(planned)
@@ -258,7 +246,10 @@ def test_where_its_own_handler_is_right_nothing_is_written_and_the_reason_says_s
     why = {
         r.what: r
         for r in detect.explain_decision(
-            Policy(), detect.read_facts(Policy(), node.seen()), found(node), decision
+            Policy(),
+            detect.read_facts(Policy(), node.seen()),
+            find_containerd(node.seen()),
+            decision,
         )
     }["drop_in"]
     assert (why.value, get_code(why.why)) == ("none", "containerd.rendered-completely")
@@ -276,7 +267,10 @@ def test_the_reason_names_the_drop_in_and_what_the_generated_file_lacks(name: st
     why = {
         r.what: r
         for r in detect.explain_decision(
-            Policy(), detect.read_facts(Policy(), node.seen()), found(node), decision
+            Policy(),
+            detect.read_facts(Policy(), node.seen()),
+            find_containerd(node.seen()),
+            decision,
         )
     }["drop_in"]
     assert why.value == f"{node.home}/config-v3.toml.d/90-gpufleet.toml"
@@ -297,7 +291,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_where_no_drop_in_is_read_the_node_is_left_alone_and_told_the_next_step(name: str) -> None:
     node, options, why = REFUSED[name]
-    one = found(node, Policy(**options))
+    one = find_containerd(node.seen(), Policy(**options))
     values = one.refusal.message.values
     assert [get_code(values[name]) for name in ("cause", "step")] == [
         f"containerd.{why}",
@@ -330,7 +324,7 @@ def test_one_that_does_not_run_is_named() -> None:
 
 def test_ours_is_taken_back_and_what_k3s_renders_stays() -> None:
     node = after(Node())
-    one = found(node)
+    one = find_containerd(node.seen())
     back = detect.plan_absent(
         Policy(state="absent"), detect.read_facts(Policy(state="absent"), node.seen()), one
     )
