@@ -25,22 +25,15 @@ from pathlib import Path
 
 import environments
 from environments import CACHE, ROOT
+from tracked import list_tracked
 
 PLACE = CACHE / "archive"
 SETTINGS = "[galaxy-importer]\nlog_level_main = INFO\nrun_ansible_test = False\ncheck_required_tags = True\nrun_flake8 = False\n"
 
 
-def tracked() -> list[Path]:
-    """Return the tracked files and links that are there."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    return [Path(item) for item in listed.split("\0") if item and os.path.lexists(ROOT / item)]
-
-
 def copy(target: Path) -> None:
     """Put the tracked files somewhere else, with links as links, as in a fresh clone."""
-    for path in tracked():
+    for path in list_tracked():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, target / path, follow_symlinks=False)
 

@@ -32,6 +32,7 @@ from pathlib import Path
 import environments
 import yaml
 from environments import CACHE, ROOT
+from tracked import list_tracked_files
 
 CORES = ("2.19", "2.20", "2.21")
 WHOLE = "-whole"
@@ -66,14 +67,6 @@ PIP_SETTINGS = (
     "timeout",
     "trusted-host",
 )
-
-
-def tracked() -> list[Path]:
-    """Return the tracked files that are there."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    return [Path(item) for item in listed.split("\0") if item and (ROOT / item).is_file()]
 
 
 def shipped(files: Iterable[Path]) -> list[Path]:
@@ -210,7 +203,7 @@ def prepare() -> None:
     tester = find_tester(core)
     with lock(core):
         prepare_home(tester.programs, tester.home)
-        tester.run(copy(shipped(tracked()), core), "--prime-venvs")
+        tester.run(copy(shipped(list_tracked_files()), core), "--prime-venvs")
 
 
 def run(name: str, files: list[Path]) -> bool:
@@ -260,7 +253,7 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--prepare"]:
         prepare()
         return 0
-    files = tracked()
+    files = list_tracked_files()
     if any(path.match("tests/sanity/ignore*") for path in files):
         print("sanity.py: tests/sanity/ignore* is not welcome here: mend what it would hide")
         return 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import cuda
 
 from tests.fixtures import containerd_releases
+from tests.unit import tool_modules
 from tests.unit.coded import get_codes, get_values
 from tests.unit.records import instance
 
@@ -45,11 +45,10 @@ SINCE_RELEASE = re.compile(r"(?m)^(?:[A-Z]+_)*SINCE(?:: [^=\n]+)? = (?!Sentence)
 
 @pytest.fixture(scope="module", autouse=True)
 def tool() -> Iterator[Any]:
-    sys.path.insert(0, str(ROOT / "tests/tools"))
-    import currency
+    with tool_modules.reachable():
+        import currency
 
-    yield currency
-    sys.path.remove(str(ROOT / "tests/tools"))
+        yield currency
 
 
 @pytest.mark.parametrize("name", KNOWN)

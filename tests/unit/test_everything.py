@@ -21,16 +21,15 @@ from typing import Any
 import pytest
 
 from tests.lab import cgroup
+from tests.unit import tool_modules
 
 ROOT = Path(__file__).resolve().parents[2]
-TOOLS = ROOT / "tests" / "tools"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def tools() -> Iterator[None]:
-    sys.path.insert(0, str(TOOLS))
-    yield
-    sys.path.remove(str(TOOLS))
+    with tool_modules.reachable():
+        yield
 
 
 def script(name: str, code: str, load: float = 1.0, *, counted: bool = False) -> Any:
@@ -293,7 +292,7 @@ def test_no_part_outlives_the_run(tmp_path: Path, number: int) -> None:
     child = f"import pathlib, signal, sys\ntry:\n    pathlib.Path({str(tmp_path / 'up')!r}).touch(); signal.pause()\n"
     child += f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'down')!r}).touch()"
     program = (
-        f"import sys, signal; sys.path.insert(0, {str(TOOLS)!r}); import everything, parts\n"
+        f"import sys, signal; sys.path.insert(0, {str(tool_modules.TOOLS)!r}); import everything, parts\n"
         f"signal.signal(signal.SIGTERM, everything.stopped); signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"from pathlib import Path\n"
         f"everything.IN_MEMORY = Path({str(tmp_path)!r})\n"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,17 @@ from typing import Any
 import pytest
 
 from tests.lab import kinds, recorded
+from tests.unit import tool_modules
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def tool() -> Iterator[Any]:
-    sys.path.insert(0, str(ROOT / "tests/tools"))
-    import evidence_tables
+    with tool_modules.reachable():
+        import evidence_tables
 
-    yield evidence_tables
-    sys.path.remove(str(ROOT / "tests/tools"))
+        yield evidence_tables
 
 
 def test_each_node_and_each_driver_has_a_row(tool: Any) -> None:

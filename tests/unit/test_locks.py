@@ -8,7 +8,6 @@ pyproject.toml.
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+
+from tests.unit import tool_modules
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())[
@@ -30,11 +31,10 @@ ENTRY = re.compile(
 
 @pytest.fixture(scope="module")
 def environments() -> Iterator[Any]:
-    sys.path.insert(0, str(ROOT / "tests" / "tools"))
-    import environments
+    with tool_modules.reachable():
+        import environments
 
-    yield environments
-    sys.path.remove(str(ROOT / "tests" / "tools"))
+        yield environments
 
 
 def read_lock(environments: Any, group: str) -> list[Requirement]:

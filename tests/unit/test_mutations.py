@@ -8,20 +8,17 @@ elsewhere.
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-TOOLS = Path(__file__).resolve().parents[1] / "tools"
+from tests.unit import tool_modules
 
 
 @pytest.fixture(scope="module", autouse=True)
 def tools() -> Iterator[None]:
-    sys.path.insert(0, str(TOOLS))
-    yield
-    sys.path.remove(str(TOOLS))
+    with tool_modules.reachable():
+        yield
 
 
 # a line of code -> the line as each mutant has it

@@ -15,11 +15,20 @@ from types import ModuleType
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 
 
+@contextlib.contextmanager
+def reachable() -> Iterator[None]:
+    """Let what runs meanwhile import these modules by their names."""
+    sys.path.insert(0, str(TOOLS))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(TOOLS))
+
+
 def imported(name: str) -> Iterator[ModuleType]:
     """Yield one of these modules, for a fixture. It imports its neighbours by their names."""
-    sys.path.insert(0, str(TOOLS))
-    yield executed(name)
-    sys.path.remove(str(TOOLS))
+    with reachable():
+        yield executed(name)
 
 
 def loaded(name: str) -> ModuleType:
