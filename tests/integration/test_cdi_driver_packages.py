@@ -31,11 +31,9 @@ pytestmark = [
 BY_NIGHT = pytest.mark.nightly("lists of one packager grow by a library or two a branch")
 FILE = Path(__file__).resolve().parent.parent / "fixtures" / "driver_packages.yml"
 PACKAGES: dict[str, dict[str, Any]] = yaml.safe_load(FILE.read_text())
-# The newest of each packager first.
-ROWS = [
-    (name,)
-    for name in sorted(PACKAGES, key=lambda n: n not in ("ubuntu-595", "rhel-570", "rhel-10-610"))
-]
+# The newest of each packager: Canonical, NVIDIA, Negativo17, SUSE.
+NEWEST = ("ubuntu-595", "rhel-570", "rhel-10-610", "suse-575")
+ROWS = [(name,) for name in sorted(PACKAGES, key=lambda name: name not in NEWEST)]
 # Libraries that no container gets, by name, and why. nvidia-ctk passes each of them over as well.
 REASONS = {
     "libnvidia-api.so.1": "Wine and Proton load it, and bring what they need of it; it has no version of the driver",
@@ -45,13 +43,10 @@ REASONS = {
     "nvidia/xorg/libglx": "of branch 390, for X servers before glvnd",
     "xorg/modules/extensions/libglxserver_nvidia.so": "an X server's own module, by a name without a version",
 }
-# Links of one package's containers that nvidia-ctk leaves out, and why we have them.
-MORE_LINKS: dict[str, dict[str, str]] = {
-    "rhel-10-610": {
-        "libGLX_indirect.so.0": "GLX asks for it; nvidia-ctk makes it for a file whose name has the version alone",
-        "libGLX_nvidia.so.610.43.03": "a link on the host, to the file that is mounted",
-    },
-}
+# Links of containers that nvidia-ctk leaves out, where libGLX_nvidia.so.0 is the file and the name
+# with the version a link to it on the host, as Negativo17 has it. GLX asks for libGLX_indirect.so.0,
+# which nvidia-ctk makes for a file whose name has the version alone.
+INDIRECT = "libGLX_indirect.so.0"
 
 
 def build(root: Path, package: dict[str, Any]) -> None:
@@ -70,7 +65,7 @@ def build(root: Path, package: dict[str, Any]) -> None:
     trees.hardware(root, fakegpu.Inventory(inv.gpus, version=version, loaded=version))
 
 
-@pytest.mark.parametrize(("name",), night.leave_rest(BY_NIGHT, ROWS, 3))
+@pytest.mark.parametrize(("name",), night.leave_rest(BY_NIGHT, ROWS, len(NEWEST)))
 def test_every_library_is_mounted_or_there_is_a_reason(name: str, tmp_path: Path) -> None:
     package = PACKAGES[name]
     build(tmp_path, package)
@@ -85,7 +80,8 @@ def test_every_library_is_mounted_or_there_is_a_reason(name: str, tmp_path: Path
         if f"/{package['folder']}/{short}" not in mounted
     }
     unexplained = absent - set(REASONS) - {f"{stem}.so.{package['version']}" for stem in REASONS}
-    more = MORE_LINKS.get(name, {})
+    links = package.get("links", {})
+    more = {INDIRECT, *links} if links else set()
     rest = [
         (side, fact)
         for side, fact in found.get("", [])

@@ -107,12 +107,17 @@ def list_driver_row(version: str, what: str, test: str, source: str) -> list[str
 
 NO_LIST = "no list of their files can be read"
 NEVER_SEEN = (
-    ("driver packages of NVIDIA's apt repository", NO_LIST),
-    ("Ubuntu's driver packages of 565 to 575 and of 590", "their lists are not restated"),
-    ("NVIDIA's driver packages for Red Hat's family from 575 on", NO_LIST),
-    ("driver packages of SUSE", NO_LIST),
-    ("NVIDIA's own driver packages for RHEL 10", "the list is Negativo17's"),
-    ("layouts of Azure Linux 4", "no host and no list of them was seen"),
+    ("driver packages of NVIDIA's apt repository", "the public lists end with branch 535"),
+    (
+        "NVIDIA's driver packages for Red Hat's family from 575 on",
+        "the public lists end with branch 570; those of later branches are Negativo17's",
+    ),
+    ("driver packages of SUSE other than branch 575", "the public list is of that branch"),
+    ("driver packages of branch 620", NO_LIST),
+    (
+        "driver packages of Azure Linux 4",
+        "no list of their files was found; its os-release says that it is like Fedora",
+    ),
     ("the compute capability of GR102", "it is not published"),
     ("a host with more than one real GPU", "the measured machines have one"),
 )
