@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every MIG layout of mig-parted's default configuration on the boards that NVIDIA imitates itself:
-names, capabilities, and the whole spec beside that of nvidia-ctk.
+"""Every MIG layout of mig-parted's default configuration on the boards that NVIDIA imitates itself,
+and every profile of RTX PRO: names, capabilities, and the whole spec beside that of nvidia-ctk.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ BY_NIGHT = pytest.mark.nightly(
 )
 LAYOUT = next(layout for layout in trees.LAYOUTS if layout.name == "rhel-580")
 NAMES = ("index", "uuid")
+# The mixed layout of each board: mig-parted's, and our own where it has none for a board.
+MIXED = ("all-balanced", "mixed")
+BY_GUIDE = ("rtx-pro-5000", "rtx-pro-4500")
 CASES = sorted(
     (
         (board, layout, numbering)
@@ -38,7 +41,7 @@ CASES = sorted(
             mig_layouts.cases(), mig_layouts.NUMBERINGS
         )
     ),
-    key=lambda case: case[1:] != ("all-balanced", mig_layouts.NUMBERINGS[0]),
+    key=lambda case: case[1] not in MIXED or case[2] != mig_layouts.NUMBERINGS[0],
 )
 BOARDS = len({board for board, _layout, _numbering in CASES})
 
@@ -129,10 +132,19 @@ def test_capabilities_are_numbered_as_a_node_was_seen_to_do() -> None:
     assert (fakegpu.mig_minor(0, 11, None), fakegpu.mig_minor(0, 11, 0)) == (102, 103)
 
 
+@pytest.mark.parametrize("board", [*BY_GUIDE, "rtx-pro-6000"])
+def test_each_profile_of_rtx_pro_is_in_a_layout(board: str) -> None:
+    """RTX PRO 6000 has mig-parted's layouts, which leave out one profile of the guide."""
+    given = mig_layouts.read()["boards"][board]
+    used = {profile for layout in given["layouts"].values() for profile in layout}
+    left_out = {"1g.24gb+me"} if board == "rtx-pro-6000" else set()
+    assert set(given["profiles"]) - used == left_out
+
+
 def test_no_layout_is_left_out() -> None:
     """A layout has a board here, or it stands in the list of those without one."""
     known = mig_layouts.read()
-    described = {layout for _board, layout in mig_layouts.cases()}
+    described = {layout for board, layout in mig_layouts.cases() if board not in BY_GUIDE}
     assert not described & set(known["undescribed"])
     assert len(described | set(known["undescribed"])) + len(("all-disabled", "all-enabled")) == 81
 
@@ -145,4 +157,4 @@ def test_a_board_has_the_profiles_that_its_imitation_has(board: str) -> None:
     if board in mocks:
         assert numbers == {profile["number"] for profile in mocks[board]["profiles"]}
     else:
-        assert board == "rtx-pro-6000"
+        assert board in ("rtx-pro-6000", *BY_GUIDE)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""MIG layouts of mig-parted's default configuration on NVIDIA's own imitations of boards.
+"""MIG layouts of mig-parted's default configuration on NVIDIA's own imitations of boards, and of
+RTX PRO by the MIG user guide.
 
 `cases` lists board and layout, `inventory` gives a host whose GPUs have that layout. Sizes and
 places of profiles are those of go-nvml's mocks, asked through a small program of Go.
@@ -44,8 +45,9 @@ class Board:
 
     @property
     def span(self) -> int:
-        """Return how many slices the memory has, a power of two."""
-        return 8 if max(profile.slices for profile in self.profiles.values()) > 4 else 4
+        """Return how many slices the memory has, a power of two: 8 of a board with `7g`."""
+        most = max(profile.slices for profile in self.profiles.values())
+        return 1 << (most - 1).bit_length()
 
 
 @functools.cache
@@ -91,8 +93,9 @@ def board(key: str) -> Board:
 
 
 def _restated(given: Mapping[str, Any]) -> Board:
+    whole = max(int(name[0]) for name in given["profiles"])
     profiles = {
-        name: fakegpu.Profile(name, number, int(name[0]), given["mib"] * int(name[0]) // 4)
+        name: fakegpu.Profile(name, number, int(name[0]), given["mib"] * int(name[0]) // whole)
         for name, number in given["profiles"].items()
     }
     places = {

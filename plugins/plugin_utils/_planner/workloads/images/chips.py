@@ -103,7 +103,9 @@ WORKSTATION = ("Quadro", "RTX")
 # `NVIDIA A100-SXM4-80GB`, `Tesla V100-PCIE-16GB`, `NVIDIA H100 80GB HBM3`
 MEMORY = re.compile(r"\b(\d{1,3}) ?GB\b")
 # GB of each GPU of a card, for products that are sold with one size, by NVIDIA's data sheets
-# (https://www.nvidia.com/en-us/data-center/).
+# (https://www.nvidia.com/en-us/data-center/). RTX PRO by the names of NVIDIA's open kernel modules
+# (README.md) and, with MIG, the sizes of its MIG user guide (supported-gpus.html). GPUs of laptops
+# have names of their own, and other sizes.
 SIZES: Mapping[str, int] = {
     "Tesla K80": 12,
     "Tesla M10": 8,
@@ -126,6 +128,13 @@ SIZES: Mapping[str, int] = {
     "RTX PRO 6000 Blackwell Server Edition": 96,
     "RTX PRO 6000 Blackwell Workstation Edition": 96,
     "RTX PRO 6000 Blackwell Max-Q Workstation Edition": 96,
+    # the one with 72 GB says so in its name
+    "RTX PRO 5000 Blackwell": 48,
+    "RTX PRO 4500 Blackwell": 32,
+    "RTX PRO 4500 Blackwell Server Edition": 32,
+    "RTX PRO 4000 Blackwell": 24,
+    "RTX PRO 4000 Blackwell SFF Edition": 24,
+    "RTX PRO 2000 Blackwell": 16,
 }
 
 
