@@ -55,7 +55,7 @@ KNOWN: Mapping[str, KnownProject] = {
     ),
     traits.CRIO: KnownProject(
         traits.TRAITS[traits.CRIO].title,
-        "1.36.0",
+        "1.37.0",
         "2026-11-26",
         "https://github.com/cri-o/cri-o/releases",
         ("host.engines.crio.releases", "host.engines.cdi_versions"),
@@ -143,8 +143,8 @@ KNOWN: Mapping[str, KnownProject] = {
     ),
     "cpu": KnownProject(
         "CPU microarchitectures",
-        "0.2.5",
-        "2026-11-23",
+        "0.2.7",
+        "2026-11-26",
         "https://github.com/archspec/archspec-json",
         ("workloads.images.cpu",),
         "pypi:archspec",

@@ -146,6 +146,25 @@ def test_absent_gives_back_what_stood_there_before() -> None:
     assert gone.expect_files == hashes
 
 
+# ID and ID_LIKE of os-release -> the package manager. Azure Linux 4:
+# https://github.com/microsoft/azurelinux/blob/00ce6401ec3ce169c79fd374db080d36295b3a75/base/comps/azurelinux-release/azurelinux-release.spec
+DISTRIBUTIONS = {
+    "Ubuntu 26.04": ("ubuntu", "debian", "apt"),
+    "Debian": ("debian", "", "apt"),
+    "RHEL 10": ("rhel", "centos fedora", "dnf"),
+    "Azure Linux 4": ("azurelinux", "fedora", "dnf"),
+    "Amazon Linux 2023": ("amzn", "fedora", "dnf"),
+    "SLES 16": ("sles", "suse", "zypper"),
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_a_distribution_has_the_package_manager_of_its_family(name: str) -> None:
+    os_id, like, manager = DISTRIBUTIONS[name]
+    family = repository.get_repository_family({"ID": os_id, "ID_LIKE": like})
+    assert family.manager == manager
+
+
 def test_an_unknown_distribution_and_a_bad_address_are_named() -> None:
     with pytest.raises(PlanError, match=r"plan9.*\[repository.unknown-distribution\]"):
         repository.get_repository_family({"ID": "plan9"})
