@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import gpu_diagnosis
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import diagnosis
 
 SPEC = arguments.derive_argument_spec("gpu_diagnose")
 
@@ -34,16 +34,16 @@ class ActionModule(ActionBase):
         seen = host_look.ask_as_root(
             self,
             task_vars or {},
-            [gpu_diagnosis.ask_for_diagnosis()],
+            [diagnosis.ask_for_diagnosis()],
             args["transport"],
-            limit=gpu_diagnosis.DIAGNOSIS_SECONDS + 60,
+            limit=diagnosis.DIAGNOSIS_SECONDS + 60,
             refusal=messages.NOT_ROOT_FOR_DIAGNOSIS.fill(),
         )
-        found = gpu_diagnosis.read_diagnosis(seen)
+        found = diagnosis.read_diagnosis(seen)
         answer = {"changed": False, "diagnosis": found}
         if not found["failed"]:
             return answer
-        command, tests = " ".join(gpu_diagnosis.DIAGNOSIS), ", ".join(found["failed"])
+        command, tests = " ".join(diagnosis.DIAGNOSIS), ", ".join(found["failed"])
         error = PlanError(messages.DIAGNOSIS_FAILED.fill(command=command, tests=tests))
         return {
             **answer,

@@ -14,9 +14,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     host_look,
     messages,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    gpu_health,
-    gpu_health_messages,
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    kernel_log,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    messages as health_messages,
 )
 
 SPEC = arguments.derive_argument_spec("gpu_health_info")
@@ -33,15 +35,15 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = arguments.read_task_options(self, SPEC)
         if args["root"] != "/":  # nothing runs there
-            unknown = gpu_health.describe_unknown_log(gpu_health_messages.LOG_OF_TREE.fill())
+            unknown = kernel_log.describe_unknown_log(health_messages.LOG_OF_TREE.fill())
             return {"changed": False, "kernel_log": unknown}
-        path = args.get("kernel_log") or gpu_health.KERNEL_LOG
+        path = args.get("kernel_log") or kernel_log.KERNEL_LOG
         seen = host_look.ask_as_root(
             self,
             task_vars or {},
-            [gpu_health.log_question(path)],
+            [kernel_log.log_question(path)],
             args["transport"],
             limit=LIMIT_SECONDS,
             refusal=messages.NOT_ROOT_FOR_LOG.fill(),
         )
-        return {"changed": False, "kernel_log": gpu_health.read_xid_errors(seen, path)}
+        return {"changed": False, "kernel_log": kernel_log.read_kernel_log(seen, path)}

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_health_info
-short_description: Read the errors of a host's GPUs from its kernel log
+short_description: Read what the kernel log of a host tells of its GPUs
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Reads the Xid errors that the NVIDIA driver has written to the kernel log since the host's last boot. Only the number of each, the PCI
-    address of its GPU and its time leave the host.
+  - Reads what the kernel log tells of GPUs since the host's last boot. These are the Xid errors of the NVIDIA driver, GPUs that are lost
+    without one, and fatal errors of NVSwitches. Only the number of an error, the PCI address of its device, the word for its severity and
+    its time leave the host.
+  - Each line has the step that it asks for. Of an Xid, that is the immediate action of NVIDIA's catalogue
+    (U(https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html)). This collection takes none of these steps.
   - Changes nothing. A value that cannot be read is reported as not known.
   - The playbook C(gpufleet.nvidia.rollout) runs it before a host is changed and after C(gpufleet_rollout_soak), and compares the two.
 extends_documentation_fragment:
@@ -43,7 +46,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 kernel_log:
-  description: The Xid errors since the last boot, as far as the kernel still has them.
+  description: The lines of the kernel log since the last boot that tell of GPUs, as far as the kernel still has them.
   returned: always
   type: dict
   sample:
@@ -57,8 +60,10 @@ kernel_log:
     errors:
       - xid: 79
         pci: "0000:41:00"
+        step: reboot
         time: "2026-01-31T16:58:44Z"
         sequence: 2290
+    lines: []
   contains:
     known:
       description: Whether the kernel log could be read.
@@ -79,7 +84,7 @@ kernel_log:
     first:
       description:
         - The number of the oldest line that the kernel still has. The first one of a boot has the number 0.
-        - With more than 1000 errors, the number of the line from which on they are listed.
+        - With more than 1000 errors and other lines, the number of the line from which on they are listed.
       type: int
       returned: when known
     last:
@@ -91,8 +96,67 @@ kernel_log:
       type: bool
       returned: when known
     errors:
-      description: The errors, oldest first. Of those with the same number on the same GPU, the newest 10.
+      description:
+        - The Xid errors, oldest first. Of those with the same number on the same GPU, the newest 10.
+        - RV(kernel_log.errors[].step) is V(none), V(application), V(update), V(reset), V(reboot), V(hardware) or V(support). With
+          the first two, the GPU is as healthy as before.
       type: list
       elements: dict
       returned: always
+      contains:
+        xid:
+          description: The number of the error.
+          type: int
+          returned: always
+        pci:
+          description: The PCI address of the GPU, without its function.
+          type: str
+          returned: always
+        step:
+          description: The step that the error asks for.
+          type: str
+          returned: always
+        time:
+          description: When the driver wrote it.
+          type: str
+          returned: always
+        sequence:
+          description: The number of the line in the kernel log.
+          type: int
+          returned: always
+    lines:
+      description: Other lines that tell of a sick GPU or NVSwitch, oldest first. Of those of one kind and device, the newest 10.
+      type: list
+      elements: dict
+      returned: always
+      contains:
+        kind:
+          description:
+            - V(off_bus) is a GPU that does not answer the driver's first question.
+            - V(fell_off) is one that has fallen off the bus.
+            - V(not_started) is one that the driver could not start.
+            - V(not_probed) is one that the driver did not take.
+            - V(switch) is a fatal error (SXid) of an NVSwitch.
+          type: str
+          returned: always
+        sxid:
+          description: The number of the NVSwitch's error.
+          type: int
+          returned: for an NVSwitch
+        pci:
+          description: The PCI address of the device, without its function.
+          type: str
+          returned: always
+        step:
+          description: The step that the line asks for.
+          type: str
+          returned: always
+        time:
+          description: When it was written.
+          type: str
+          returned: always
+        sequence:
+          description: The number of the line in the kernel log.
+          type: int
+          returned: always
 """

@@ -20,7 +20,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import (
     COMMAND_SECONDS,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import gpu_health
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    kernel_log,
+    xids,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    messages as health_messages,
+)
 
 # timeout(1) of the host ends the command, so that it is not the task that is ended
 LIMIT = (
@@ -132,20 +138,23 @@ def build_gpu_judge(before: int) -> Any:
 
 
 def explain_sick_gpus(second: Second) -> str:
-    """Explain which errors of GPUs are new since the change, '' if none are.
+    """Explain which lines about sick GPUs are new since the change, '' if none are.
 
-    Errors of applications are only shown (notes).
+    Errors that leave a GPU as healthy as before are only shown (notes).
     """
     if second.after.get("unreachable"):
         return messages.HEALTH_UNREACHABLE.fill(
             detail=left_out.get_message_detail(second.after.get("msg"))
         )
-    new, _unknown = gpu_health.list_errors_since(*get_log_pair(second))
-    errors = gpu_health.list_sick_errors(new)
-    if not errors:
+    new, _unknown = kernel_log.list_lines_since(*get_log_pair(second))
+    sick = kernel_log.list_sick_lines(new)
+    if not sick:
         return ""
-    named = gpu_health.describe_xid_errors(errors)
-    return messages.GPU_ERRORS.fill(errors=named, page=gpu_health.CATALOGUE)
+    return messages.GPU_ERRORS.fill(
+        errors=kernel_log.describe_lines(sick),
+        page=xids.CATALOGUE,
+        step=health_messages.STEPS[kernel_log.choose_step(sick)].fill(),
+    )
 
 
 def explain_refused_check(command: Mapping[str, Any]) -> str:
@@ -180,13 +189,11 @@ def list_health_notes(second: Second) -> list[str]:
     """
     if not (second.look.get("work") or {}).get("boot_id"):
         return []
-    new, unknown = gpu_health.list_errors_since(*get_log_pair(second))
+    new, unknown = kernel_log.list_lines_since(*get_log_pair(second))
     notes: list[str] = [messages.XIDS_UNKNOWN.fill(cause=unknown)] if unknown else []
-    harmless = [e for e in new if int(e["xid"]) in gpu_health.OF_APPLICATIONS]
+    harmless = kernel_log.list_harmless_lines(new)
     if harmless:
-        notes.append(
-            messages.APPLICATION_FAILED.fill(errors=gpu_health.describe_xid_errors(harmless))
-        )
+        notes.append(messages.APPLICATION_FAILED.fill(errors=kernel_log.describe_lines(harmless)))
     return notes
 
 

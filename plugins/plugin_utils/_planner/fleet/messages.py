@@ -362,7 +362,9 @@ HEALTH_UNREACHABLE = Sentence(
     "soak.health-unreachable", "it was unreachable for the look for errors of its GPUs{detail}"
 )
 GPU_ERRORS = Sentence(
-    "soak.gpu-errors", "its GPU driver reports {errors} since its change; see {page}"
+    "soak.gpu-errors",
+    "its GPU driver reports {errors} since its change; see {page}",
+    next="{step}",
 )
 COMMAND_UNREACHABLE = Sentence(
     "soak.command-unreachable", "it was unreachable for gpufleet_rollout_soak_command{detail}"
@@ -381,7 +383,7 @@ XIDS_UNKNOWN = Sentence(
     "whether its GPUs had errors (Xid) since the change is not known: {cause}",
 )
 APPLICATION_FAILED = Sentence(
-    "soak.application-failed", "an application failed on a GPU since the change: {errors}"
+    "soak.application-failed", "since the change, with its GPUs as healthy as before: {errors}"
 )
 NOT_DIAGNOSED = Sentence(
     "soak.not-diagnosed", "the GPUs were not diagnosed while the host was out of service: {cause}"

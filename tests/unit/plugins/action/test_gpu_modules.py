@@ -46,8 +46,15 @@ def test_errors_are_told_with_their_gpu_and_time(host: Host) -> None:
     probed(host, LOG)
     found = host.task("gpu_health_info")
     assert found["kernel_log"]["errors"] == [
-        {"xid": 79, "pci": "0000:c6:00", "time": "2026-01-31T16:58:44Z", "sequence": 7}
+        {
+            "xid": 79,
+            "pci": "0000:c6:00",
+            "step": "reboot",
+            "time": "2026-01-31T16:58:44Z",
+            "sequence": 7,
+        }
     ]
+    assert found["kernel_log"]["lines"] == []
     assert (found["changed"], found["kernel_log"]["known"]) == (False, True)
     assert len(host.wire) == 2, "one request, one answer"
 
@@ -61,6 +68,7 @@ def test_a_log_that_cannot_be_read_is_not_known_and_no_failure(host: Host) -> No
         "why": "/dev/kmsg cannot be read: Operation not permitted",
         "code": "gpu-health.log-unreadable",
         "errors": [],
+        "lines": [],
     }
 
 

@@ -16,9 +16,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    gpu_diagnosis,
-    gpu_health,
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    diagnosis,
+    kernel_log,
+    xids,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,10 +137,14 @@ UNKNOWN = {
         "errors": [],
     }
 }
-SICK = (
-    "its GPU driver reports Xid {} of the GPU 0000:41:00 (2026-01-31T16:58:44Z) since its change; see "
-    + gpu_health.CATALOGUE
-)
+
+
+def sick(xid: int) -> Coded:
+    """Why a host fails: a new error, with the step that the catalogue has for it."""
+    said, step = MOMENT.format(xid), f"gpu-health.step-{xids.get_xid_step(xid)}"
+    return "soak.gpu-errors", {"errors": said, "page": xids.CATALOGUE, "step": (step, {})}
+
+
 MOMENT = "Xid {} of the GPU 0000:41:00 (2026-01-31T16:58:44Z)"
 
 
@@ -158,15 +163,18 @@ DENIED = unknown("/dev/kmsg cannot be read: Operation not permitted")
 LOGS = [
     (log(), log(last=120), "", []),
     (log((90, 79)), log((90, 79)), "", []),  # it was there before the change
-    (log((90, 79)), log((90, 79), (101, 79), last=120), SICK.format(79), []),
-    (log(), log((101, 48), last=120), SICK.format(48), []),
-    *((log(), log((101, xid), last=120), "", [application(xid)]) for xid in (13, 31, 43, 45, 68, 109)),
-    (log(), log((101, 31), (102, 119), last=120), SICK.format(119), [application(31)]),
+    (log((90, 79)), log((90, 79), (101, 79), last=120), sick(79), []),
+    (log(), log((101, 48), last=120), sick(48), []),
+    *((log(), log((101, xid), last=120), "", [application(xid)]) for xid in (13, 31, 43, 45, 63, 68, 94)),
+    # the driver could not remap a row
+    (log(), log((101, 64), last=120), sick(64), []),
+    (log(), log((101, 109), last=120), sick(109), []),
+    (log(), log((101, 31), (102, 119), last=120), sick(119), [application(31)]),
     # the host was booted since: all of it is new
-    (log(), log((3, 74), boot="c", last=5), SICK.format(74), []),
+    (log(), log((3, 74), boot="c", last=5), sick(74), []),
     (log(), log(first=102, last=500), "", [WRITTEN_OVER]),
     (log(), log(boot="c", first=9), "", [WRITTEN_OVER]),
-    (log(), log((101, 79), last=120, complete=False), SICK.format(79),
+    (log(), log((101, 79), last=120, complete=False), sick(79),
      [WRITTEN_OVER]),
     (log(last=-1, first=-1), log(first=0, last=4), "", []),
     (log(), UNKNOWN, "", [DENIED]),
@@ -178,11 +186,38 @@ LOGS = [
 
 @pytest.mark.parametrize(("before", "after", "why", "notes"), LOGS)
 def test_errors_of_gpus_that_are_new_fail_a_host_but_those_of_applications(
-    before: Mapping[str, Any], after: Mapping[str, Any], why: str, notes: list[Coded]
+    before: Mapping[str, Any], after: Mapping[str, Any], why: str | Coded, notes: list[Coded]
 ) -> None:
     found = health.Second(second(), 8, before=before, after=after)
-    assert health.explain_ill_health(found) == why
+    said = health.explain_ill_health(found)
+    assert (read_coded(said) if said else "") == why
     assert read_all_coded(health.list_health_notes(found)) == notes
+
+
+OFF_BUS = {"kind": "off_bus", "pci": "0000:b3:00", "step": "reboot"}
+SWITCH = {"kind": "switch", "sxid": 20034, "pci": "0000:a9:00", "step": "reboot"}
+# A line of another form than an Xid, and how a reason names it.
+OTHER_LINES = [
+    (OFF_BUS, "the GPU 0000:b3:00 does not answer, and the driver could not begin"),
+    (SWITCH, "fatal SXid 20034 of the NVSwitch 0000:a9:00"),
+]
+
+
+@pytest.mark.parametrize(("line", "named"), OTHER_LINES)
+def test_a_gpu_that_is_lost_without_an_xid_fails_a_host_if_that_is_new(
+    line: dict[str, Any], named: str
+) -> None:
+    def logged(sequence: int) -> dict[str, Any]:
+        found = {**line, "time": "2026-01-31T16:58:44Z", "sequence": sequence}
+        return {"kernel_log": {**log(last=sequence)["kernel_log"], "lines": [found]}}
+
+    def judge(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+        return health.explain_ill_health(health.Second(second(), 8, before=before, after=after))
+
+    code, values = read_coded(judge(log(), logged(101)))
+    assert (code, values["errors"]) == ("soak.gpu-errors", f"{named} (2026-01-31T16:58:44Z)")
+    assert values["step"] == ("gpu-health.step-reboot", {})
+    assert judge(logged(90), logged(90)) == "", "it was there before the change"
 
 
 def test_a_host_that_was_unreachable_for_the_look_for_errors_is_not_well() -> None:
@@ -204,7 +239,7 @@ def test_each_error_is_old_or_new(errors: list[tuple[int, int]], last: int) -> N
     """The two looks agree about every line: none is told twice, none is lost."""
     every = sorted(errors)
     old = [e for e in every if e[0] <= last]
-    new, unknown = gpu_health.list_errors_since(
+    new, unknown = kernel_log.list_lines_since(
         log(*old, last=last)["kernel_log"], log(*every, last=300)["kernel_log"]
     )
     assert [(e["sequence"], e["xid"]) for e in new] == [e for e in every if e not in old]
@@ -213,7 +248,7 @@ def test_each_error_is_old_or_new(errors: list[tuple[int, int]], last: int) -> N
 
 def test_many_errors_are_counted() -> None:
     errors = log(*((n, 79) for n in range(5)))["kernel_log"]["errors"]
-    assert gpu_health.describe_xid_errors(errors).endswith("and 2 more")
+    assert kernel_log.describe_lines(errors).endswith("and 2 more")
 
 
 # ---------------------------------------------------------------- the user's command
@@ -336,8 +371,8 @@ DIAGNOSES = [
 
 
 def answered(answer: Mapping[str, Any]) -> dict[str, Any]:
-    return gpu_diagnosis.read_diagnosis(
-        Observation({}, {str(gpu_diagnosis.ask_for_diagnosis()["id"]): answer})
+    return diagnosis.read_diagnosis(
+        Observation({}, {str(diagnosis.ask_for_diagnosis()["id"]): answer})
     )
 
 
@@ -387,5 +422,5 @@ def test_a_diagnosis_that_could_not_be_made_is_not_known(
 def test_of_a_thousand_failed_diagnoses_the_first_are_named() -> None:
     """DCGM has some thirty tests; a host that tells more doesn't make the message longer."""
     table = "".join(f"| test {number} | Fail |\n" for number in range(1000))
-    found, _verdicts = gpu_diagnosis.list_failed_tests(table)
-    assert found == [f"test {number}" for number in range(gpu_diagnosis.MOST_TESTS)]
+    found, _verdicts = diagnosis.list_failed_tests(table)
+    assert found == [f"test {number}" for number in range(diagnosis.MOST_TESTS)]

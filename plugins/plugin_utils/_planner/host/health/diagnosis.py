@@ -19,8 +19,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    gpu_health_messages,
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    messages,
 )
 
 DIAGNOSIS = ("dcgmi", "diag", "-r", "1")
@@ -64,16 +64,16 @@ def explain_no_diagnosis(answer: Mapping[str, Any]) -> str:
     command = " ".join(DIAGNOSIS)
     if "error" in answer:
         said = answer["error"].get("message")
-        cause = str(said) if said else gpu_health_messages.DIAGNOSIS_UNSAID.fill(command=command)
-        return gpu_health_messages.DIAGNOSIS_NOT_RUN.fill(cause=cause)
+        cause = str(said) if said else messages.DIAGNOSIS_UNSAID.fill(command=command)
+        return messages.DIAGNOSIS_NOT_RUN.fill(cause=cause)
     if answer.get("timed_out"):
-        return gpu_health_messages.DIAGNOSIS_LATE.fill(command=command, seconds=DIAGNOSIS_SECONDS)
+        return messages.DIAGNOSIS_LATE.fill(command=command, seconds=DIAGNOSIS_SECONDS)
     return ""
 
 
 def explain_no_verdict(answer: Mapping[str, Any]) -> str:
     """Return why a diagnosis that came to an end has no result."""
-    return gpu_health_messages.DIAGNOSIS_WITHOUT_RESULT.fill(
+    return messages.DIAGNOSIS_WITHOUT_RESULT.fill(
         command=" ".join(DIAGNOSIS), status=answer.get("rc")
     )
 

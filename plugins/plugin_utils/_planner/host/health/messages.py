@@ -1,0 +1,76 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List the sentences about the health of a host's GPUs, and why it is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
+
+LOG_OF_TREE = Sentence("gpu-health.directory-tree", "a directory tree has no kernel log")
+LOG_UNREADABLE = Sentence("gpu-health.log-unreadable", "{cause}")
+LOG_NOT_READ = Sentence("gpu-health.log-not-read", "this run did not read the kernel log")
+LOG_NOT_READ_BEFORE = Sentence(
+    "gpu-health.log-not-read-before", "this run did not read the kernel log before the change"
+)
+LOG_WRITTEN_OVER = Sentence(
+    "gpu-health.log-written-over",
+    "the kernel has written over lines of its log since the change of the host",
+)
+DIAGNOSIS_NOT_RUN = Sentence("gpu-health.diagnosis-not-run", "{cause}")
+DIAGNOSIS_LATE = Sentence(
+    "gpu-health.diagnosis-late", "{command} did not end within {seconds} seconds"
+)
+DIAGNOSIS_WITHOUT_RESULT = Sentence(
+    "gpu-health.diagnosis-without-result",
+    "{command} ended with exit status {status}, without a result",
+)
+DIAGNOSIS_UNSAID = Sentence("gpu-health.diagnosis-without-reason", "{command} could not be run")
+
+# ---------------------------------------------------------------- what the kernel log tells
+
+XID = Sentence("gpu-health.xid", "Xid {xid} of the GPU {pci} ({time})")
+SXID = Sentence("gpu-health.sxid", "fatal SXid {sxid} of the NVSwitch {pci} ({time})")
+OFF_BUS = Sentence(
+    "gpu-health.off-bus", "the GPU {pci} does not answer, and the driver could not begin ({time})"
+)
+FELL_OFF = Sentence("gpu-health.fell-off", "the GPU {pci} has fallen off the bus ({time})")
+NOT_STARTED = Sentence(
+    "gpu-health.not-started", "the driver could not start the GPU {pci} ({time})"
+)
+NOT_PROBED = Sentence("gpu-health.not-probed", "the driver did not take the GPU {pci} ({time})")
+
+# ---------------------------------------------------------------- what a person does
+
+STEP_NONE = Sentence("gpu-health.step-none", "nothing is to be done")
+STEP_APPLICATION = Sentence("gpu-health.step-application", "start the application again")
+STEP_UPDATE = Sentence(
+    "gpu-health.step-update", "bring driver and firmware to releases that fit each other"
+)
+STEP_RESET = Sentence(
+    "gpu-health.step-reset",
+    "stop what uses the GPU and reset it (nvidia-smi --gpu-reset), or reboot the host",
+)
+STEP_REBOOT = Sentence(
+    "gpu-health.step-reboot", "reboot the host; if it comes back, have the GPU replaced"
+)
+STEP_HARDWARE = Sentence(
+    "gpu-health.step-hardware", "check the power and the seat of the board, or replace it"
+)
+STEP_SUPPORT = Sentence(
+    "gpu-health.step-support",
+    "take the host out of service and ask its vendor, with what nvidia-bug-report.sh writes",
+)
+STEPS: Mapping[str, Sentence] = {
+    "none": STEP_NONE,
+    "application": STEP_APPLICATION,
+    "update": STEP_UPDATE,
+    "reset": STEP_RESET,
+    "reboot": STEP_REBOOT,
+    "hardware": STEP_HARDWARE,
+    "support": STEP_SUPPORT,
+}
