@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.bench import __main__ as bench
-from tests.bench import bounds, fleet, table, whole
+from tests.bench import bounds, fleet, table, whole, worst
 from tests.bench.fleet import Scale
 from tests.bench.planner import Speed
 from tests.lab import doctor
@@ -201,3 +201,8 @@ def test_program_finds_what_it_imports(program: str) -> None:
         text=True,
     )
     assert loaded.returncode == 0, loaded.stderr[-2000:]
+
+
+@pytest.mark.parametrize("kind", worst.EDITS)
+def test_largest_file_of_the_bench_is_read(kind: str) -> None:
+    assert worst.EDITS[kind](worst.MANY_HANDLERS)
