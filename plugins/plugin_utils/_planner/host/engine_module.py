@@ -34,6 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     protocols,
     restore,
     seen_host,
+    traits,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     gpu_operator,
@@ -101,7 +102,9 @@ def find_single_instance(policy: Policy, facts: EngineModuleFacts) -> tuple[Inst
     if not found and instances:
         raise build_refused_instance_error(instances[0])
     if not found:
-        raise PlanError(host_messages.ENGINE_NOT_FOUND.fill(engine=facts.engine))
+        here = policy.root == "/"
+        row = host_messages.ENGINE_NOT_FOUND if here else host_messages.ENGINE_NOT_IN_TREE
+        raise PlanError(row.fill(engine=traits.get_traits(facts.engine).title))
     if len(found) > 1:
         keys = ", ".join(i.key for i in found)
         raise PlanError(host_messages.SEVERAL_INSTANCES.fill(instances=keys))

@@ -29,6 +29,12 @@ NO_ENGINE_HERE = Sentence(
     why="containerd, CRI-O and Docker were searched for by process, unit, socket and program, and Podman by a release that reads CDI specs",
     next=f"Install an engine first, or {ELSEWHERE}",
 )
+NO_ENGINE_IN_TREE = Sentence(
+    "engines.none-found-in-root",
+    "no container engine found in this directory tree",
+    why="no package database there names one",
+    next="Set gpufleet_engines and gpufleet_engine_version, for example to [docker] and 29.8.1",
+)
 ENGINE_NOT_HERE = Sentence(
     "engines.not-here",
     "the engine {engine} is not on this host",
@@ -38,6 +44,12 @@ ENGINE_NOT_FOUND = Sentence(
     "engines.not-found",
     "no {engine} found on this host",
     next=f"Install it first, or {ELSEWHERE}",
+)
+ENGINE_NOT_IN_TREE = Sentence(
+    "engines.not-found-in-root",
+    "no {engine} found in this directory tree",
+    why="no package database there has its version",
+    next="Set gpufleet_engine_version to the version that the tree is for",
 )
 NO_ENGINE_CHOSEN = Sentence(
     "engines.none-chosen",

@@ -102,7 +102,9 @@ def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:
     if not policy.engines:
         raise PlanError(host_messages.NO_ENGINE_CHOSEN.fill())
     if not found:
-        raise PlanError(host_messages.NO_ENGINE_HERE.fill())
+        here = policy.root == "/"
+        row = host_messages.NO_ENGINE_HERE if here else host_messages.NO_ENGINE_IN_TREE
+        raise PlanError(row.fill())
     cause = (
         None
         if any(not i.refusal and is_engine_chosen(policy, i) for i in found)

@@ -7,6 +7,7 @@ engine's own, is a typing error.
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     detect as docker_detect,
 )
 
+from tests.unit.bare_trees import Tree
 from tests.unit.builders import obs
 
 TREE = "/srv/tree"
@@ -72,3 +74,14 @@ def test_what_is_taken_back_needs_no_file(engine: str) -> None:
     )
     (found,) = module.find_instances(policy, module.read_facts(policy, obs(files={usual: text})))
     assert found.config_path == "/etc/gone"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_in_a_tree_without_packages_the_version_is_what_is_missing(
+    tmp_path: pathlib.Path, engine: str
+) -> None:
+    """Nothing is installed into a tree for this, and no socket is there to be named."""
+    tree = Tree(tmp_path / "host")
+    assert tree.single(engine)["error"]["code"] == "engines.not-found-in-root"
+    assert tree.run_host()["error"]["code"] == "engines.none-found-in-root"
+    assert not tree.single(engine, engine_version=ENGINES[engine][1])["failed"]
