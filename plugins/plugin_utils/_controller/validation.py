@@ -109,6 +109,8 @@ def describe_error(
 
 def describe_choice(name: str, value: Any, choices: Collection[Any]) -> Message:
     """Return the message about a value outside the choices."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        return messages.LIST_IS_TEXT.fill(option=OptionName(name), value=value.strip())
     words = value.split(",") if isinstance(value, str) else []
     if any(word != word.strip() for word in words):
         items = ", ".join(word.strip() for word in words)

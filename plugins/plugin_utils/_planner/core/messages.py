@@ -194,6 +194,12 @@ LIST_WITH_BLANKS = Sentence(
     "{option} is {value!r}, and Ansible takes the blanks as parts of its values",
     next="Write a list, {option}: [{items}]",
 )
+LIST_IS_TEXT = Sentence(
+    "options.list-is-text",
+    "{option} is the text {value!r}, and not a list",
+    why="-e NAME=VALUE gives a text, and so do quotes around the brackets",
+    next="Write {option}: {value} in a file, -e @rollout.yml, without quotes around it",
+)
 WRONG_TYPE = Sentence(
     "options.type",
     "{option} is of the type {found}, and it has to be of the type {wanted}",

@@ -173,6 +173,11 @@ def test_options_become_a_policy(args: dict[str, Any], field: str, value: Any) -
             "options.list-with-blanks",
             {"option": "engines", "items": "crio, docker"},
         ),
+        (
+            {"engines": '["crio", "docker"]'},
+            "options.list-is-text",
+            {"option": "engines", "value": '["crio", "docker"]'},
+        ),
         ({"engines": ["lxc"]}, "options.choice", {"option": "engines"}),
         (
             {"handlers": {"gpu": {"bin": "/opt/nv"}}},
