@@ -314,14 +314,19 @@ def _read_owner(pid):
 
 
 def _describe_held(pid, devices):
-    """Return [number, devices, control group] of a process; None if it has ended."""
+    """Return [number, devices, control group] of a process; None if it has ended. The group is ""
+    if it is nested too deep to be told.
+    """
+    first = trust.read_proc_file("/proc/1/cgroup")
     try:
-        group, _unit = process_trust.find_trusted_service(
-            trust.read_proc_file("/proc/%d/cgroup" % pid), trust.read_proc_file("/proc/1/cgroup")
-        )
+        groups = trust.read_proc_file("/proc/%d/cgroup" % pid)
     except trust.ENDED:
         return None
-    return [pid, sorted(devices), group]
+    except OSError as exc:
+        if not trust.is_too_long(exc):
+            raise
+        groups = ""
+    return [pid, sorted(devices), process_trust.find_trusted_service(groups, first)[0]]
 
 
 def _open_files(pid):
@@ -383,8 +388,7 @@ def _is_no_device(link, exc):
     are (fs/fuse/inode.c, fuse_statfs), which all of the kernel's own do. This is also so after it
     is unmounted.
     """
-    # of a path that any account may make, to a file of any kind
-    long = exc.errno == errno.ENAMETOOLONG
+    long = trust.is_too_long(exc)  # to a file of any kind
     with contextlib.suppress(OSError):
         return (
             long

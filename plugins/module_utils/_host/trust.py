@@ -13,6 +13,7 @@ Python 3.6.
 import _socket  # what `socket` is made of, which takes a thirtieth of a look to import
 import collections
 import contextlib
+import errno
 import os
 import stat
 import struct
@@ -241,10 +242,20 @@ _READS = 64  # of the arguments of a process that has none: some have taken thei
 ENDED = (FileNotFoundError, ProcessLookupError)
 
 
+def is_too_long(exc):
+    """Tell whether the kernel has no room for a path that it is asked for.
+
+    Any account may start a program that lies deeper than a path can be long, or nest control groups
+    of its own so deep. No service of the host does.
+    """
+    return exc.errno == errno.ENAMETOOLONG
+
+
 def read_process(pid):
     """Read a process twice by one descriptor of its directory, which fails once it is dead.
 
-    Raise one of ENDED if it is, or if the two reads differ. Raise OSError if it cannot be read.
+    Raise one of ENDED if it is, if the two reads differ, or if a path of it is too long to be told.
+    Raise OSError if it cannot be read.
     """
     place = os.open("/proc/%d" % pid, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -254,6 +265,9 @@ def read_process(pid):
             return found
     except (ValueError, IndexError):
         pass
+    except OSError as exc:
+        if not is_too_long(exc):
+            raise
     finally:
         os.close(place)
     raise ProcessLookupError()
@@ -272,10 +286,11 @@ def _await_executed(place):
 def get_process_name(pid):
     """Return the name of the program that a process runs, at the least cost.
 
-    None for a kernel thread or a process that is gone. The name comes from the executable and never
-    from argv[0], which any account can choose for a setuid program. In some containers not even
-    root may look at every process. Then the name is what the kernel calls the process, and
-    read_process fails for it. Raise OSError if neither can be read.
+    None for a kernel thread, a process that is gone, or a program whose path is too long to be
+    told. The name comes from the executable and never from argv[0], which any account can choose
+    for a setuid program. In some containers not even root may look at every process. Then the name
+    is what the kernel calls the process, and read_process fails for it. Raise OSError if neither
+    can be read.
     """
     try:
         try:
@@ -283,6 +298,10 @@ def get_process_name(pid):
         except PermissionError:
             return None if os.geteuid() else read_proc_file("/proc/%d/comm" % pid).strip()
     except ENDED:
+        return None
+    except OSError as exc:
+        if not is_too_long(exc):
+            raise
         return None
 
 

@@ -3,11 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which processes, running programs and sockets are believed."""
 
+import errno
 import os
 import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -256,6 +258,59 @@ def test_process_of_anybody_else_is_counted_and_never_read(tmp_path, monkeypatch
             child.kill()
             child.wait()
         shutil.rmtree(str(place))
+
+
+# Its output ends once it is the program.
+DEEP = """
+import os, shutil, sys
+for _number in range(30):
+    os.mkdir("x" * 200)
+    os.chdir("x" * 200)
+shutil.copy(sys.argv[1], "engine")
+os.set_inheritable(1, False)
+os.execv("./engine", ["engine", "60"])
+"""
+
+
+def test_a_program_that_lies_too_deep_to_be_told_stops_no_look(tmp_path):
+    """Any account may start one, and the kernel tells no part of its path."""
+    sleep = os.path.realpath("/bin/sleep")
+    child = subprocess.Popen(
+        [sys.executable, "-c", DEEP, sleep], cwd=str(tmp_path), stdout=subprocess.PIPE
+    )
+    try:
+        child.stdout.read()
+        with pytest.raises(OSError) as raised:
+            os.readlink("/proc/%d/exe" % child.pid)
+        assert raised.value.errno == errno.ENAMETOOLONG
+        assert trust.get_process_name(child.pid) is None
+        with pytest.raises(trust.ENDED):
+            trust.read_process(child.pid)
+        assert process_queries.list_processes(["engine"])["processes"] == []
+    finally:
+        child.kill()
+        child.communicate()
+        subprocess.run(["rm", "-rf", str(tmp_path / ("x" * 200))], check=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(errno.ENAMETOOLONG, [800, ["7"], ""]), (errno.EIO, None)]
+)
+def test_a_holder_in_a_group_that_is_nested_too_deep_is_one(monkeypatch, number, told):
+    """A user's own manager may nest control groups as deep as it likes."""
+    real = trust.read_proc_file
+
+    def refused(name, *more, **others):
+        if name == "/proc/800/cgroup":
+            raise OSError(number, os.strerror(number))
+        return real(name, *more, **others)
+
+    monkeypatch.setattr(trust, "read_proc_file", refused)
+    if told is None:
+        with pytest.raises(OSError):
+            process_queries._describe_held(800, {"7"})
+    else:
+        assert process_queries._describe_held(800, {"7"}) == told
 
 
 BECOME = [
