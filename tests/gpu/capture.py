@@ -10,6 +10,8 @@ Standard library only, Python 3.6.
 
 import json
 
+from tests.gpu import scrub
+
 SCHEMA = 2
 ADDRESSING = {0: "none", 1: "HMM", 2: "ATS"}
 STATES = {0: "Not Supported", 1: "Not Started", 2: "In Progress", 3: "Completed"}
@@ -17,6 +19,13 @@ STATES = {0: "Not Supported", 1: "Not Started", 2: "In Progress", 3: "Completed"
 TIMES = {"epoch": 0, "boot_id": "", "hostname": "host"}
 NUMBERS = ("mtime", "ino", "dev")
 DIGEST = "sha256"  # of a text from before it was scrubbed
+NAMED_BY = {"owner": "uid", "group": "gid"}
+DOUBT = "another account can change it"
+# What tells one distribution from another (os-release(5)). An image may have any other key.
+DISTRIBUTION = (
+    *("ID", "ID_LIKE", "NAME", "PLATFORM_ID", "PRETTY_NAME", "UBUNTU_CODENAME", "VARIANT_ID"),
+    *("VERSION", "VERSION_CODENAME", "VERSION_ID"),
+)
 
 
 class BadCapture(ValueError):
@@ -79,6 +88,8 @@ def build(found, seen, source):
             "A capture is made of NVML's answers and of the specs, and one of them is missing.",
         )
     host, answers = dict(seen["host"], **TIMES), drop_times(seen["answers"])
+    release = host.get("os_release") or {}
+    host["os_release"] = {key: release[key] for key in DISTRIBUTION if key in release}
     gpus = [build_gpu(*pair) for pair in zip(own["gpus"], more["gpus"])]
     record = {
         "source": source,
@@ -100,10 +111,19 @@ def build(found, seen, source):
 
 
 def drop_times(found):
-    """Return answers without what differs from boot to boot and from file to file."""
+    """Return answers without what differs from boot to boot and from file to file, and without
+    names of accounts.
+    """
     if isinstance(found, dict):
         kept = {key: 0 if key in NUMBERS else drop_times(found[key]) for key in found}
-        return dict(kept, **{DIGEST: None}) if DIGEST in kept else kept
+        kept.update((DIGEST, None) for key in found if key == DIGEST)
+        kept.update((key, DOUBT) for key in found if key == "untrusted" and found[key])
+        kept.update(
+            (name, scrub.ACCOUNTS)
+            for name, number in NAMED_BY.items()
+            if name in found and take(found, number, int) >= scrub.PEOPLE
+        )
+        return kept
     return [drop_times(one) for one in found] if isinstance(found, list) else found
 
 

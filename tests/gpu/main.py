@@ -498,8 +498,10 @@ def describe_machine(found):
 def write(folder, name, document, secrets):
     """Write a document, scrubbed. Raise Ended if it still has what only this machine has."""
     names = scrub.list_names()
-    others = [t for kind, texts in secrets.items() if kind != "host name" for t in texts]
-    text = capture.render(scrub.blanked(document, names, others))
+    words = (scrub.NAMES, scrub.ACCOUNTS)
+    others = [t for kind, texts in secrets.items() if kind not in words for t in texts]
+    accounts = secrets.get(scrub.ACCOUNTS) or ()
+    text = capture.render(scrub.blanked(document, names, others, accounts))
     left = scrub.find_left(text, secrets)
     if left:
         told = "%s is not written: it still has a %s of this machine." % (name, ", a ".join(left))

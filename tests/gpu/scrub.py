@@ -21,6 +21,12 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.probes impor
 
 BLANKED = "blanked"
 NAMES = "host name"  # the kind of secrets that are names of this machine
+ACCOUNTS = "account"  # and that are names of its users and groups
+# The first number of a person's account or group, and the one that means nobody (login.defs(5)).
+PEOPLE, NOBODY = 1000, 65534
+# Who is at work here, and may be in a directory of users alone.
+AT_WORK = ("SUDO_USER", "LOGNAME", "USER")
+IN_HOME = re.compile(r"(?<=/home/)[^/\s:;,\"'<>]+")
 # A shorter text, or one of these, tells nothing, and would be found in other words.
 SHORTEST = 4
 EMPTY = re.compile(
@@ -148,9 +154,16 @@ def find_name(name):
     return re.compile(r"(?<![A-Za-z0-9-])%s(?![A-Za-z0-9-])" % re.escape(name), re.I)
 
 
-def blanked(value, names, secrets=()):
+def find_words(words):
+    """Return a pattern that finds each of these words, and none within a longer one."""
+    every = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    return re.compile("(?<![A-Za-z0-9])(?:%s)(?![A-Za-z0-9])" % (every or "(?!)"), re.I)
+
+
+def blanked(value, names, secrets=(), accounts=()):
     """Return the value with stand-ins for identifiers. names: names of the host, which become
-    `host`. secrets: other texts that only this machine has, which become `blanked`.
+    `host`. secrets: other texts that only this machine has, which become `blanked`. accounts: names
+    of users and groups, which become `account`, as does who has a folder in /home.
 
     A name that is an ordinary word becomes `host` where a key says that it is one, and nowhere else.
     """
@@ -158,6 +171,7 @@ def blanked(value, names, secrets=()):
 
     hosts = [find_name(name) for name in list_telling(names)]
     others = [re.compile(re.escape(n), re.I) for n in sorted(secrets, key=len, reverse=True)]
+    people = find_words(accounts)
 
     def stand_in(found, key):
         text, kind = found.group(), str(found.lastgroup)
@@ -180,7 +194,7 @@ def blanked(value, names, secrets=()):
             text = name.sub("host", text)
         for secret in others:
             text = secret.sub(BLANKED, text)
-        return text
+        return people.sub(ACCOUNTS, IN_HOME.sub(ACCOUNTS, text))
 
     def of_any(found, key=""):
         if isinstance(found, str):
@@ -215,13 +229,14 @@ def list_secrets_without_driver():
     """Return the same without asking NVML, which may hang."""
     found = {
         NAMES: list_telling(list_names()),
+        ACCOUNTS: list_accounts(),
         "address": list_addresses(),
         "MAC": read_texts("/sys/class/net/*/address"),
         "serial": read_texts(DMI + "*serial"),
         "UUID": read_texts(DMI + "product_uuid", "/proc/sys/kernel/random/boot_id"),
         "machine id": read_texts("/etc/machine-id"),
     }
-    return {kind: drop_empty(texts) for kind, texts in found.items()}
+    return {kind: texts if kind == ACCOUNTS else drop_empty(texts) for kind, texts in found.items()}
 
 
 def drop_empty(texts):
@@ -242,6 +257,20 @@ def read_texts(*patterns):
 def list_names():
     names = {os.uname()[1], socket.gethostname()}
     return sorted(names | {name.partition(".")[0] for name in names})
+
+
+def list_accounts(files=("/etc/passwd", "/etc/group")):
+    """Return the names of people's accounts and groups, and of who is at work."""
+    found = {os.environ.get(name, "root") for name in AT_WORK} - {"root"}
+    for path in files:
+        try:
+            with open(path, errors="replace") as handle:
+                rows = [line.split(":") for line in handle]
+        except OSError:
+            continue
+        numbered = [(row[0], int(row[2])) for row in rows if len(row) > 2 and row[2].isdigit()]
+        found |= {name for name, number in numbered if number >= PEOPLE and number != NOBODY}
+    return list_telling(found)
 
 
 def list_addresses():
@@ -302,7 +331,7 @@ def find_left(text, secrets):
     found = {kind for kind, texts in secrets.items() if any(t.lower() in low for t in texts)}
     # gpu10 is not gpu1, and not-gpu1 may be no name of this machine; it is told from the others all
     # the same.
-    named = (re.escape(name) for name in secrets.get(NAMES, ()))
-    if not any(re.search(r"(?<![a-z0-9])%s(?![a-z0-9])" % name, low, re.I) for name in named):
-        found.discard(NAMES)
+    for kind in (NAMES, ACCOUNTS):
+        if not find_words(secrets.get(kind, ())).search(low):
+            found.discard(kind)
     return sorted(found)

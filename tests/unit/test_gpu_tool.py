@@ -382,6 +382,7 @@ SECRETS = {
     "address": ["198.51.100.7", "2001:db8:0:1::7"],
     "host name": ["gpu-node-17.example.org", "gpu-node-17"],
     "machine id": ["0123456789abcdef0123456789abcdef"],
+    "account": ["alice", "acme-hpc"],
 }
 TOLD = [(kind, form % text) for kind, texts in SECRETS.items() for text in texts
         for form in ("%s", "of %s.", '{"a": "%s"}', "/dev/%s/b")]  # fmt: skip
@@ -411,6 +412,36 @@ def test_a_machine_with_an_ordinary_name_is_measured(name: str, tmp_path: Path) 
         patch.setattr(scrub, "list_names", lambda: names)
         path = main.write(str(tmp_path), "report.json", document, secrets)
     assert json.loads(Path(path).read_text()) == {**document, "hostname": "host", "seen": "at host"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        (
+            "/home/alice/lib64 belongs to user alice.",
+            "/home/account/lib64 belongs to user account.",
+        ),
+        ("/home/of-no-list/lib64", "/home/account/lib64"),
+        ("malice, alice2 and /srv/ALICE-1", "malice, alice2 and /srv/account-1"),
+    ],
+)
+def test_no_account_is_named(text: str, sent: str) -> None:
+    assert scrub.blanked([text], [], [], ["alice"]) == [sent]
+
+
+def test_accounts_of_people_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word of this program, such as the user of an image, tells nothing."""
+    for name in scrub.AT_WORK:
+        monkeypatch.setenv(name, "root")
+    monkeypatch.setenv("SUDO_USER", "of-a-directory")
+    users, groups = tmp_path / "passwd", tmp_path / "group"
+    users.write_text(
+        "root:x:0:0::/root:\ndaemon7:x:7:7:::\nzoltan:x:1000:1000:::\nubuntu:x:1001:1001:::\n"
+        "nobody7:x:65534:65534:::\nodd\n"
+    )
+    groups.write_text("acme-hpc:x:40321:zoltan\n")
+    found = scrub.list_accounts((str(users), str(groups), str(tmp_path / "absent")))
+    assert found == ["of-a-directory", "acme-hpc", "zoltan"]
 
 
 def test_the_file_knows_its_own_words(program: Path) -> None:
@@ -484,6 +515,25 @@ CACHE = (
     Entry("libcuda.so.1", "/opt/nv/lib64/libcuda.so.1", "x86_64"),
     Entry("libours.so.1", "/srv/private/libours.so.1", "x86_64"),
 )
+
+
+def test_a_capture_has_nothing_of_an_image_or_an_account() -> None:
+    """An image may have any key in its os-release, and an account may be called by any word."""
+    host = {**NODE.seen["host"], "os_release": {"ID": "debian", "IMAGE_ID": "acme-42"}}
+    gpu = {"bus": "0000:17:00.0", "minor": 0, "name": "NVIDIA L4", "mig": None, "places": []}
+    own = {"driver": "580.159.04", "gpus": [gpu]}
+    more = {"cuda": 13000, "gpus": [{"pci_id": "0x27b8", "mib": 1}], "refused": {}}
+    found = {"own": own, "more": more}
+    node = {"path": "/dev/nvidia0", "owner": "root", "uid": 0, "group": "mark", "gid": 1000}
+    file = {"path": "/srv/libcuda.so.1", "untrusted": "/srv belongs to user mark", "trusted": ""}
+    answers = {"glob:/dev/nvidia*": {"files": [node]}, "paths:driver files": {"files": [file]}}
+    document = capture.build(found, {"host": host, "answers": answers}, "make gpu of a test")
+    (record,) = document["nodes"].values()
+    assert record["seen"]["host"]["os_release"] == {"ID": "debian"}
+    assert record["seen"]["answers"] == {
+        "glob:/dev/nvidia*": {"files": [{**node, "group": "account"}]},
+        "paths:driver files": {"files": [{**file, "untrusted": capture.DOUBT}]},
+    }
 
 
 def test_a_capture_has_nothing_of_other_libraries() -> None:
