@@ -61,10 +61,11 @@ def has_missed_hooks(
     """Tell whether programs for `--gpus` are there, and all of them came after the daemon began.
 
     series: Docker's. active_seconds: for how long its unit has been active, None if that is not
-    known.
+    known. A program from the future shows that the clock was set back: then its time tells nothing.
     """
     read = (HOOK, CDI_HOOK) if series >= CDI_HOOK_SINCE else (HOOK,)
     changed = [time for path, time in facts.changed.value.items() if path in read]
-    if active_seconds is None or not facts.now.value:
+    now = facts.now.value
+    if active_seconds is None or not now or not changed or max(changed) > now:
         return False
-    return bool(changed) and min(changed) > facts.now.value - active_seconds
+    return min(changed) > now - active_seconds

@@ -45,6 +45,10 @@ CASES = {
     "a Docker that does not look for it": Case(RELOAD, version="29.1.3"),
     "an older Docker and its program": Case(RESTART, hook=AFTER, cdi_hook=None, version="29.1.3"),
     "the daemon's age is not known": Case(RELOAD, active=None),
+    "the clock was set back": Case(RELOAD, cdi_hook=NOW + 1),
+    "the clock was set back since a restart was left": Case(
+        [], cdi_hook=NOW + 1, more={"Runtimes": OURS}, pending=UNIT
+    ),
     "it was set up before": Case([], more={"Runtimes": OURS}),
     "containers would end": Case(RELOAD, more={"containers": 2}, left=True),
     "its restart is left since the first run": Case(
