@@ -35,13 +35,17 @@ class HttpEngine(object):
     heard: a function that returns what may be shown of an engine's or a shell's output.
     """
 
+    LONGEST = 4 * host_files.MIB  # of an answer: a container may print without an end
+
     def __init__(self, path, timeout, heard):
         self.path, self.timeout, self.heard = path, timeout, heard
 
     def call(self, step, method, target, body=None):
         """Return (status, bytes of the answer)."""
         try:
-            return unix_http.ask_http(self.path, method, target, self.timeout, body)
+            return unix_http.ask_http(
+                self.path, method, target, self.timeout, body, cap=self.LONGEST
+            )
         except host_files.HostError as exc:
             raise FailedCase(step, exc.message)
 

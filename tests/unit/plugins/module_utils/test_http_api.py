@@ -9,6 +9,7 @@ import json
 import struct
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import (
     entry as container_test_entry,
 )
@@ -160,6 +161,18 @@ def test_no_engine(tmp_path):
     case = dict(CASE, socket=str(tmp_path / "none.sock"))
     (found,) = container_test_entry.run({"schema": 1, "timeout": 1, "cases": [case]})["cases"]
     assert "No such file or directory" in found["error"]["message"]
+
+
+@pytest.mark.parametrize(("longest", "most"), [(HttpEngine.LONGEST, host_files.MIB), (1000, 1000)])
+def test_of_a_container_that_prints_without_an_end_the_beginning_is_read(
+    engine, monkeypatch, longest, most
+):
+    monkeypatch.setattr(HttpEngine, "LONGEST", longest)
+    line = b"listed|/dev/none1|\n"
+    logs = reply(body=frames(*[line * (most // len(line))] * 3))
+    found = run(engine(EMPTY, IMAGE, CREATED, STARTED, ENDED, logs, STARTED))
+    assert found["error"] is None
+    assert 0 < len(found["listed"]) <= most // len(line) + 1
 
 
 def test_only_what_was_left_long_ago_is_swept(engine):
