@@ -72,6 +72,9 @@ FIRMWARE = re.compile(r"/lib/firmware/(?:updates/)?([^/]*\d[^/]*)/nvidia/")
 GPU_NODE = re.compile(r"/dev/nvidia\d{1,9}")
 CAPABILITY_NODE = re.compile(r"/dev/nvidia-caps/nvidia-cap(\d{1,9})")
 CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+# nvidia-ctk puts each of these in that is there (pkg/nvcdi, control devices). A spec of its unit
+# without one was made too early in a boot.
+CONTROL_OF_TOOLKIT = (*CONTROL, "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 # nvidia-cdi-hook ends well on a command that it does not know, so an older one leaves things out in
 # silence (cmd/nvidia-cdi-hook/commands/commands.go: IssueUnsupportedHookWarning).
 HOOK_SINCE = {"update-application-profile": (1, 20, 0), "apply-cuda-memory-limits": (1, 20, 1)}
@@ -199,7 +202,7 @@ def judge_spec_file(file: ObservedFile, writer: Writer, there: SpecHost) -> Spec
         *compare_kernel(spec, there),
         *(compare_gpus(spec, there) if spec.kind == KIND else ()),
         *(compare_mig_instances(spec, there) if spec.kind == KIND else ()),
-        *compare_nodes(spec, there),
+        *compare_nodes(spec, writer, there),
         *compare_mounted_files(spec, there),
         *compare_version_cap(spec, there),
         *compare_toolkit(spec, file, writer, there),
@@ -367,7 +370,7 @@ def describe_mig(gone: str, lacking: str) -> Message:
 # ---------------------------------------------------------------- nodes, files
 
 
-def compare_nodes(spec: Spec, there: SpecHost) -> Iterator[Stale]:
+def compare_nodes(spec: Spec, writer: Writer, there: SpecHost) -> Iterator[Stale]:
     seen: set[tuple[str, int | None, int | None]] = set()
     for edit in list_spec_edits(spec):
         for node in edit.device_nodes:
@@ -380,8 +383,9 @@ def compare_nodes(spec: Spec, there: SpecHost) -> Iterator[Stale]:
                     known=get_live_path(node) in there.there,
                 )
     held = {n.path for e in list_spec_edits(spec) for n in e.device_nodes}
+    control = CONTROL_OF_TOOLKIT if writer == "toolkit" else CONTROL
     lacking = (
-        [p for p in CONTROL if p in there.nodes and p not in held] if spec.kind == KIND else []
+        [p for p in control if p in there.nodes and p not in held] if spec.kind == KIND else []
     )
     if lacking:
         why = messages.NODES_LATER.fill(nodes=", ".join(lacking))

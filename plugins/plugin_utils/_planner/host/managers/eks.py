@@ -32,14 +32,17 @@ FIELDS = {
     "spec.instance": frozenset(("localStorage", "environment", "network")),
 }
 
+UNIT_FILE = "/etc/systemd/system/nodeadm-run.service"
+
 EKS = Manager(
     "eks",
     "EKS nodeadm",
     messages.EKS.fill(),
     units=("nodeadm-config.service", "nodeadm-run.service"),
     own_engine=False,
+    boot_units=(UNIT_FILE,),
     boot=Boot(
-        unit="/etc/systemd/system/nodeadm-run.service",
+        unit=UNIT_FILE,
         directory="/etc/eks/nodeadm.d",
         reads="file:///etc/eks/nodeadm.d",
         elsewhere="the NodeConfig of the user data",

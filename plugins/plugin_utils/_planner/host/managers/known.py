@@ -39,6 +39,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.k0s import K0S
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.k3s import K3S
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.kops import (
+    KOPS,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
     Confinement,
     Manager,
@@ -66,6 +69,7 @@ MANAGERS = (
     K0S,
     MICROK8S,
     EKS,
+    KOPS,
     BOTTLEROCKET,
     TALOS,
     COS,
@@ -108,7 +112,7 @@ def list_manager_questions() -> list[queries.Question]:
     return [
         queries.ask_for_file(path, content=False)
         for m in MANAGERS
-        for path in (m.config, m.boot.unit if m.boot else "")
+        for path in (m.config, *m.boot_units)
         if path
     ]
 
@@ -236,7 +240,10 @@ def find_boot_manager(obs: Observation, usual: bool) -> Manager | None:
     """Return the system that writes the usual configuration of a bare tree when it boots, by the
     file of its unit. None if none does.
     """
-    return next((m for m in MANAGERS if usual and m.boot and _is_written(obs, m.boot.unit)), None)
+    return next(
+        (m for m in MANAGERS if usual and any(_is_written(obs, unit) for unit in m.boot_units)),
+        None,
+    )
 
 
 def find_host_manager(obs: Observation) -> Manager:

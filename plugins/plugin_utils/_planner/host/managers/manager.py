@@ -105,7 +105,7 @@ class Boot:
     The planner looks at them to report what the next boot brings, and never changes them.
     """
 
-    unit: str  # the file of its unit, which shows in a bare tree as well that it is there
+    unit: str  # the file of its unit
     directory: str  # of files that a person may put there ...
     reads: str  # ... which a release reads if its unit has this text
     elsewhere: str  # where a person sets the same in any release
@@ -161,6 +161,9 @@ class Manager:
     # taken back
     separable: bool = False
     place: ManagerPlace | None = None
+    # files of the unit that makes the usual configuration again at each boot, which show in a bare
+    # tree as well that it is there
+    boot_units: tuple[str, ...] = ()
     boot: Boot | None = None
     operator: OperatorToolkit = OperatorToolkit()
 

@@ -40,6 +40,13 @@ FLATCAR = Sentence(
     "start it by a drop-in (ExecStart=/usr/bin/containerd), and run again. /usr is read-only "
     "there. See https://www.flatcar.org/docs/latest/setup/customization/using-nvidia/",
 )
+KOPS = Sentence(
+    "manager.kops",
+    "kOps writes this containerd's configuration again at each boot, and it imports no other file",
+    next="Set spec.containerd.nvidiaGPU.enabled in the cluster's spec, with settings of yours in "
+    "spec.containerd.configAdditions, and replace the nodes (kops rolling-update cluster). "
+    "See https://kops.sigs.k8s.io/gpu/",
+)
 RHCOS = Sentence(
     "manager.rhcos",
     "OpenShift's Machine Config Operator writes this host's files",

@@ -50,6 +50,7 @@ def device(name: str, *paths: str) -> str:
     return f'- name: "{name}"\n  containerEdits:\n    deviceNodes:\n{nodes}'
 
 
+GRAPHICS = "  - path: /dev/nvidia-modeset\n  - path: /dev/nvidia-uvm-tools\n"
 # As nvidia-ctk 1.20.1 writes it, shortened: numbers of every node, libraries by their version,
 # hooks.
 CTK = f"""---
@@ -63,7 +64,7 @@ containerEdits:
   - path: /dev/nvidiactl
     major: 195
     minor: 255
-  mounts:
+{GRAPHICS}  mounts:
   - hostPath: {LIBRARIES}/libcuda.so.550.163.01
     containerPath: {LIBRARIES}/libcuda.so.550.163.01
   - hostPath: {LIBRARIES}/libnvidia-egl-gbm.so.1.1.2
@@ -231,7 +232,14 @@ CASES: list[tuple[str, dict[str, Any], dict[str, str], str, str, dict[str, Any]]
         "older-than-toolkit",
         {},
     ),
-    ("cut short", {THEIRS: CTK[:400]}, {}, "content", "not-a-spec", {"path": THEIRS}),
+    (
+        "cut short",
+        {THEIRS: CTK.partition("  mounts:")[0] + "  mounts:\n  - hostPa"},
+        {},
+        "content",
+        "not-a-spec",
+        {"path": THEIRS},
+    ),
     (
         "not readable",
         {THEIRS: {"content": None, "type": "dir"}},
@@ -280,6 +288,17 @@ def test_a_spec_from_before_a_node_was_there() -> None:
     assert read_all_coded(r.why for r in found.reasons) == [
         ("cdi.nodes-later", {"nodes": "/dev/nvidia-uvm"})
     ]
+
+
+def test_the_toolkits_unit_ran_before_other_nodes_were_there() -> None:
+    early = CTK.replace(GRAPHICS, "")
+    found = verdict(look({THEIRS: early}))
+    assert read_all_coded(r.why for r in found.reasons) == [
+        ("cdi.nodes-later", {"nodes": "/dev/nvidia-uvm-tools, /dev/nvidia-modeset"})
+    ]
+    # someone else may leave these out of a spec
+    found = verdict(look({OURS: early}), path=OURS)
+    assert (found.state, found.writer) == ("fresh", "other")
 
 
 UNTOUCHED = [
