@@ -26,7 +26,7 @@ PLACE = Path(__file__).parents[1] / "fixtures/public_reports"
 SUBJECTS = {
     "containerd": "containerd", "crio": "CRI-O", "podman": "Podman", "docker": "Docker", "cdi": "CDI specs", "driver": "Drivers and GPUs",
     "distributions": "Distributions of Kubernetes, and systems with rules of their own", "packages": "Packages and repositories",
-    "kubernetes": "Kubernetes",
+    "kubernetes": "Kubernetes", "images": "The choice of an image",
 }  # fmt: skip
 OUTCOMES = ("refused", "changed", "unchanged", "untouched")
 STATES = ("absent", "unchanged", "original")  # as before this task, as before the first

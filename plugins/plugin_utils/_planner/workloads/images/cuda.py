@@ -65,6 +65,9 @@ TOOLKITS: tuple[tuple[str, str], ...] = (
 )
 # Major release of CUDA, and the first driver that runs all of its minor ones: COMPATIBILITY.
 FLOORS: dict[int, str] = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+# Major release of CUDA, and the oldest compute capability that its compiler and its libraries have
+# code for: `Deprecated or Dropped Features` of 11.0, 12.0 and 13.0 in RELEASE_NOTES.
+OLDEST: dict[int, str] = {11: "3.5", 12: "5.0", 13: "7.5"}
 
 
 def get_cuda_of_driver(driver: dotted.Numbers) -> dotted.Numbers | None:
@@ -105,3 +108,13 @@ def supports(
     )
     forward: tuple[Support, ...] = ("forward",) if driver[0] in compat else ()
     return (*minor, *forward)
+
+
+def get_oldest_capability(cuda: dotted.Numbers) -> dotted.Numbers | None:
+    """Return the oldest compute capability that code of this CUDA can be for, None if that is not
+    known.
+
+    A major release never has code for a GPU that an earlier one dropped.
+    """
+    known = [oldest for major, oldest in OLDEST.items() if major <= cuda[0]]
+    return dotted.parse_known_dotted(known[-1]) if known else None

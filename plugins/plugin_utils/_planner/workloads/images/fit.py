@@ -207,7 +207,8 @@ def _choose_code(
     compute = image.requires.compute
     if compute is None:
         needed = image.requires.memory or image.requires.mig is not None or image.requires.cuda
-        return "unstated", (*wrong, *(() if gpus or not needed else (messages.NEEDS_GPU.fill(),)))
+        wrong += [] if gpus or not needed else [messages.NEEDS_GPU.fill()]
+        return "unstated", (*wrong, *_list_dropped(image, gpus))
     if not gpus:
         return "unstated", (messages.NEEDS_GPU.fill(),)
     jit = way in ("native", "forward")
@@ -217,6 +218,26 @@ def _choose_code(
         codes += [code] if code else []
         wrong += [] if code else [_explain_no_code(image, gpu, jit)]
     return max(codes, key=BEST.index, default="unstated"), tuple(wrong)
+
+
+def _list_dropped(image: Image, gpus: Sequence[facts.ImageGpu]) -> list[str]:
+    """List a reason for each GPU that is too old for code of the image's CUDA, whatever the image
+    has.
+    """
+    wanted = image.requires.cuda
+    oldest = cuda.get_oldest_capability(wanted) if wanted else None
+    if not wanted or not oldest:
+        return []
+    return [
+        messages.CODE_DROPPED.fill(
+            gpu=str(gpu),
+            cuda=dotted.write_dotted(wanted),
+            oldest=dotted.write_dotted(oldest),
+            found=dotted.write_dotted(gpu.capability),
+        )
+        for gpu in gpus
+        if gpu.capability and gpu.capability < oldest
+    ]
 
 
 def _forward(gpu: facts.ImageGpu) -> list[str]:

@@ -324,6 +324,10 @@ CODE_LATE = Sentence(
     "image-fit.ptx-too-new",
     "{gpu}: it has {code}, and this GPU is {found}: its PTX needs a driver that brings its CUDA",
 )
+CODE_DROPPED = Sentence(
+    "image-fit.gpu-dropped",
+    "{gpu}: CUDA {cuda} has code for GPUs from {oldest} on, and this GPU is {found}",
+)
 # why another image that fits is preferred
 CODE_SUITS_LESS = Sentence("image-fit.code-suits-less", "its code suits the GPUs less")
 CPU_LESS_SPECIFIC = Sentence(

@@ -38,9 +38,10 @@ TARGETS = {
     "broadwell": cpu.CpuTarget("GenuineIntel", BROADWELL, ("haswell", "x86_64")),
     "skylake_avx512": cpu.CpuTarget("GenuineIntel", SKYLAKE, ("broadwell", "haswell", "x86_64")),
 }
-K80, M60, A100, H100, RTX = (
+K80, M60, V100, A100, H100, RTX = (
     {"name": "k80", "model": "Tesla K80", "device": "0x102d"},
     {"name": "m60", "model": "Tesla M60", "device": "0x13f2"},
+    {"name": "v100", "model": "Tesla V100-SXM2-32GB", "device": "0x1db5"},
     {"name": "a100", "model": "NVIDIA A100-SXM4-80GB", "device": "0x20b2", "mig": False},
     {"name": "h100", "model": "NVIDIA H100 80GB HBM3", "device": "0x2330", "mig": False},
     {"name": "rtx", "model": "NVIDIA GeForce RTX 4090", "device": "0x2684", "mig": False},
@@ -255,6 +256,29 @@ NEEDS = [
             "other-mig",
             {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": "with", "found": "none"},
         ),
+    ),
+    ({"cuda": "12.8"}, host("580.95.05", V100), None),
+    # its nvcc and its libraries have nothing before Turing
+    (
+        {"cuda": "13.0"},
+        host("580.95.05", A100, V100),
+        (
+            "gpu-dropped",
+            {
+                "gpu": "GPU v100 (Tesla V100-SXM2-32GB)",
+                "cuda": "13.0",
+                "oldest": "7.5",
+                "found": "7.0",
+            },
+        ),
+    ),
+    ({"cuda": "13.0"}, host("580.95.05", A100), None),
+    ({"cuda": "13.0"}, host("580.95.05", {"name": "0"}), None),
+    # whoever states the code knows it
+    (
+        {"cuda": "13.0", "compute_capability": {"real": ["7.0"]}},
+        host("580.95.05", V100),
+        None,
     ),
     (
         {"mig": False},
