@@ -35,13 +35,13 @@ INSTALLED = f"/usr/bin/{PROGRAM}"
 PLACES = [*STANDARD_PATH, "/usr/local/nvidia/toolkit"]
 QUESTION = queries.ask_for_program([PROGRAM, TOOL], PLACES)
 FIRST = (1, 17, 0)  # of nvidia-cdi-hook; nvidia-ctk had the same commands before
-# Command -> first release that has it. From 1.18 on one that is not known is a warning; before, the
-# container did not start.
+# Command -> first release that has it (the folders of cmd/nvidia-cdi-hook at its tag). From 1.18 on
+# one that is not known is a warning; before, the container did not start.
 SINCE = {
     "create-symlinks": (1, 13, 0),
     "update-ldcache": (1, 13, 0),
     "enable-cuda-compat": (1, 17, 5),
-    "disable-device-node-modification": (1, 17, 8),
+    "disable-device-node-modification": (1, 18, 0),
     "update-application-profile": (1, 20, 0),
 }
 NEWEST = max(SINCE.values())

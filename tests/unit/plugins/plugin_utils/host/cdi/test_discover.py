@@ -272,6 +272,8 @@ def test_full_is_what_nvidia_ctk_writes() -> None:
 PROGRAMS = [
     ((1, 20, 1), 5),
     ((1, 18, 0), 4),
+    ((1, 17, 9), 3),
+    ((1, 17, 8), 3),
     ((1, 17, 5), 3),
     ((1, 17, 0), 2),
     ((), 2),  # unknown: what every release has
