@@ -125,7 +125,7 @@ _STRINGS = re.compile(rb'"[^"]*"?')
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _WORDS = re.compile(
     rf"{_DOCSTRING}|(?P<string>{_STRING})|(?P<comment>[ \t]*#[^\n]*)|(?P<begin>^ +(?=[^ \n]))"
-    r"|(?P<open>[(\[{])|(?P<close>[)\]}])",
+    r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<sign> (?:[-+*/%=<>!|&]=|[-+*/%=<>|&]) |[,:] )",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -224,12 +224,15 @@ def read_program_text(name: str) -> str:
 def shorten_source(source: str) -> str:
     """Return the same program without docstrings and comments, with one space for each level.
 
-    Within brackets a line needs no indent. Every line keeps its number, since errors name it.
+    Within brackets a line needs no indent, and a sign needs no space beside it. Every line keeps
+    its number, since errors name it.
     """
     depth = 0
 
     def shorten_word(found: re.Match[str]) -> str:
         nonlocal depth
+        if found["sign"]:
+            return found[0].strip(" ")
         if found["open"] or found["close"]:
             depth += 1 if found["open"] else -1
             return found[0]

@@ -492,16 +492,17 @@ def test_what_is_sent_is_the_same_program_line_by_line(name: str) -> None:
 
 
 WORDS = [
-    ('x = "# no comment"  # a comment\n', 'x = "# no comment"\n'),
-    ("x = '#'  # it's\ny = '#'\n", "x = '#'\ny = '#'\n"),
-    ('x = """# text\n# text"""\n', 'x = """# text\n# text"""\n'),
+    ('x = "# no comment"  # a comment\n', 'x="# no comment"\n'),
+    ("x = a - b, {1: -2}\nx += ' , ' % c\n", "x=a-b,{1:-2}\nx+=' , '%c\n"),
+    ("x = '#'  # it's\ny = '#'\n", "x='#'\ny='#'\n"),
+    ('x = """# text\n# text"""\n', 'x="""# text\n# text"""\n'),
     ('def f():\n    """One\n    two."""\n    return 1\n', "def f():\n 0\n\n return 1\n"),
     ('class A(object):\n    """Only words."""\n', "class A(object):\n 0\n"),
-    (r'x = "\\" # a "quoted" word' + "\n", r'x = "\\"' + "\n"),
-    (r'x = re.compile(r"\"#")' + "\n", r'x = re.compile(r"\"#")' + "\n"),
-    ('x = f(\n    "#"\n    # why\n    \'"""#\'\n)\n', 'x = f(\n"#"\n\n\'"""#\'\n)\n'),
-    ('if x:\n    if y:\n        z = """\n    text"""\n', 'if x:\n if y:\n  z = """\n    text"""\n'),
-    ("x = f(\n      1,\n)\nif x:\n    y\n", "x = f(\n1,\n)\nif x:\n y\n"),
+    (r'x = "\\" # a "quoted" word' + "\n", r'x="\\"' + "\n"),
+    (r'x = re.compile(r"\"#")' + "\n", r'x=re.compile(r"\"#")' + "\n"),
+    ('x = f(\n    "#"\n    # why\n    \'"""#\'\n)\n', 'x=f(\n"#"\n\n\'"""#\'\n)\n'),
+    ('if x:\n    if y:\n        z = """\n    text"""\n', 'if x:\n if y:\n  z="""\n    text"""\n'),
+    ("x = f(\n      1,\n)\nif x:\n    y\n", "x=f(\n1,\n)\nif x:\n y\n"),
 ]
 
 
