@@ -118,8 +118,14 @@ def decode_answer(answer):
 
 
 def get_task_environment():
-    """Return the variables of our own environment that the task's `environment:` names."""
-    return {name: os.environ[name] for name in asked_for if name in os.environ}
+    """Return the variables of our own environment that the task's `environment:` names, but none
+    of the dynamic linker's: what it loads is judged as if there were none.
+    """
+    return {
+        name: os.environ[name]
+        for name in asked_for
+        if name in os.environ and not name.startswith("LD_")
+    }
 
 
 def _build_environment(extra):

@@ -202,9 +202,9 @@ def _describe_read(root, path, question):
         real = host_files.resolve_links(root, path)[0]
         found = host_files.get_lstat(root, real)
         read = found is not None and stat.S_ISREG(found.st_mode) and not trust.is_from_kernel(found)
-        doubt = trust.judge_path(root, path, question.get("groups") or ()) if read else None
-        if doubt:
-            raise trust.build_untrusted_error(path, doubt)
+        if read:
+            groups = question.get("groups") or ()
+            trust.require_trusted(path, trust.judge_path(root, path, groups))
     return file_queries.describe_file(root, path, **_get_file_options(question))
 
 
@@ -223,9 +223,7 @@ def _answer_certificates(root, question):
     for path in question["paths"]:
         real = host_files.resolve_links(root, path)[0]
         if host_files.get_lstat(root, real) is not None:
-            doubt = trust.judge_path(root, path)
-            if doubt:
-                raise trust.build_untrusted_error(path, doubt)
+            trust.require_trusted(path, trust.judge_path(root, path))
             return {
                 "path": path,
                 "sha256": file_queries.digest_certificates(
@@ -352,9 +350,7 @@ def _tags(root, question):
             )
         data = answer["stdout"]
     else:
-        doubt = trust.judge_path(root, question["path"])
-        if doubt:
-            raise trust.build_untrusted_error(question["path"], doubt)
+        trust.require_trusted(question["path"], trust.judge_path(root, question["path"]))
         data = host_files.read_regular(
             root,
             host_files.resolve_links(root, question["path"])[0],
@@ -390,13 +386,12 @@ def _answer_which(root, question):
 
 
 def _require_roots(question):
-    """Judge the paths that a program will load or change into, before it starts. Raise HostError if
-    one is doubtful.
+    """Judge what a program will load or change into, before it starts. Raise HostError if that is
+    doubtful.
     """
-    for path in question.get("loads") or []:
-        doubt = trust.judge_path("", path)
-        if doubt:
-            raise trust.build_untrusted_error(path, doubt)
+    loads = question.get("loads")
+    if loads:
+        trust.require_trusted(loads[0], trust.judge_libraries("", "", loads))
 
 
 def _answer_command(_root, question):

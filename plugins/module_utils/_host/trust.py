@@ -18,7 +18,7 @@ import os
 import stat
 import struct
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, linker
 
 # Root's own programs, for names without a path. /usr/local comes first in many a PATH, and is not
 # root's alone on every distribution.
@@ -43,6 +43,12 @@ def build_untrusted_error(path, doubt):
     return host_files.HostError(
         "untrusted", ("" if doubt.place == path else "%s: " % path) + describe_doubt(doubt)
     )
+
+
+def require_trusted(path, doubt):
+    """Raise HostError if there is a doubt about what is at a path, or is loaded with it."""
+    if doubt:
+        raise build_untrusted_error(path, doubt)
 
 
 # --- paths
@@ -214,12 +220,49 @@ def require_root_program(wanted):
         raise host_files.HostError(
             "bad-question", "a program must be a name or an absolute path, not %r" % (wanted,)
         )
-    if host_files.get_lstat("", host_files.resolve_links("", wanted)[0]) is None:
+    real = host_files.resolve_links("", wanted)[0]
+    if host_files.get_lstat("", real) is None:
         raise host_files.HostError("not-found", "%s: there is no such program" % wanted)
-    doubt = judge_program("", wanted)
-    if doubt:
-        raise build_untrusted_error(wanted, doubt)
+    require_trusted(wanted, judge_program("", wanted) or judge_libraries(real, real))
     return wanted
+
+
+# --- libraries
+# --------------------------------------------------------------------------------------------------
+
+
+def judge_libraries(file, called, loads=()):
+    """Judge each file that the dynamic linker may load for a program. Return a Doubt or None.
+
+    file: the program, which was judged, or "" for none. called: its path without links. loads:
+    names or paths of libraries that count as well.
+    """
+    known, doubt, preloaded = host_files.look_once("linker", _read_linker)
+    cleared = host_files.look_once("libraries", set)
+    todo = [(name, ()) for name in (*loads, *preloaded)]
+    todo += linker.list_needs(file, called, later=True)
+    while todo and not doubt:
+        name, folders = todo.pop()
+        for path in linker.list_places(name, folders, known):
+            if path in cleared:
+                continue
+            doubt = judge_path("", path)
+            if doubt:
+                why = "%s, and the dynamic linker takes %s from there" % (doubt.why, path)
+                return doubt._replace(row="library", why=why)
+            cleared.add(path)
+            todo += linker.list_needs(path, path, folders)
+    return doubt
+
+
+def _read_linker():
+    """Return (the paths of each library that the linker's cache names, a Doubt or None about the
+    linker's configuration, what it loads into every program).
+    """
+    doubt = get_first_doubt(judge_path("", path) for path in linker.CONFIGURATION)
+    if doubt:
+        return {}, doubt, ()
+    return linker.map_libraries(), None, linker.list_preloaded()
 
 
 # --- processes
@@ -376,9 +419,11 @@ def open_running_program(pid, start, called):
             raise host_files.HostError(
                 "gone", "process %d is not the one that was inspected; run again" % pid
             )
-        doubt = judge_running_file(os.fstat(fd), called)
-        if doubt:
-            raise build_untrusted_error(called, doubt)
+        require_trusted(
+            called,
+            judge_running_file(os.fstat(fd), called)
+            or judge_libraries("/proc/self/fd/%d" % fd, called),
+        )
         yield fd
     finally:
         os.close(fd)
@@ -447,9 +492,7 @@ def connect(wanted, timeout):
     """
     # Judged before anything is sent: its place, its owner, and the user that listens, as the kernel
     # reports it.
-    doubt = judge_socket_path(wanted)
-    if doubt:
-        raise build_untrusted_error(wanted, doubt)
+    require_trusted(wanted, judge_socket_path(wanted))
     connection = Connection(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout)

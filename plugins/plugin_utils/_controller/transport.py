@@ -48,34 +48,32 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     name: tuple(parts.split())
     for name, parts in {
         "observe": (
-            "projection.yaml_scan projection.toml_places projection.json_places projection.projector projection.documents "
-            "projection.yaml_scalars projection.leaves projection.placeholders rpc.unix_http failures projection.selection rpc.grpc_wire "
-            "rpc.cri commands system rpc.cri_queries keyed process_trust observe alarms process_queries host_files trust file_queries "
-            "journal_queries journal projection.contents"
+            "projection.yaml_scan projection.toml_places projection.json_places projection.documents projection.yaml_scalars "
+            "projection.placeholders projection.projector projection.leaves projection.selection rpc.grpc_wire rpc.cri rpc.unix_http "
+            "commands keyed rpc.cri_queries failures system alarms linker observe process_trust process_queries file_queries trust "
+            "projection.contents host_files journal journal_queries"
         ),
         "transaction": (
-            "trust commands host_files journal transaction.container_snapshot keyed failures transaction.preconditions rpc.unix_http "
-            "rpc.grpc_wire rpc.cri causes projection.placeholders system projection.projector projection.toml_places transaction.request "
+            "trust linker commands host_files journal transaction.container_snapshot keyed failures transaction.preconditions "
+            "rpc.unix_http rpc.grpc_wire rpc.cri causes projection.placeholders system "
+            "projection.projector projection.toml_places transaction.request "
             "projection.selection projection.json_places transaction.edits transaction.staging transaction.swap "
             "transaction.journal_writer transaction.executor transaction.launcher transaction.entry transaction.rollback "
             "transaction.orphans transaction.health transaction.deadline transaction.waiting"
         ),
         "acknowledge": (
-            "system failures trust rpc.unix_http commands host_files keyed journal transaction.waiting transaction.journal_writer "
+            "system failures trust linker rpc.unix_http commands host_files keyed journal transaction.waiting transaction.journal_writer "
             "transaction.acknowledge"
         ),
         "container_check": (
-            "trust projection.selection rpc.unix_http host_files commands container_test.http_api causes failures rpc.grpc_wire rpc.cri "
-            "container_test.entry container_test.cri_messages"
+            "trust linker projection.selection rpc.unix_http host_files commands container_test.http_api causes failures rpc.grpc_wire "
+            "rpc.cri container_test.entry container_test.cri_messages"
         ),
     }.items()
 }
 # The common part of programs that stay on a host. It is their one import of this collection, and
-# its text replaces the import.
-CARRIED = "programs"
-IMPORTED = re.compile(
-    rf"(?m)^from {re.escape(PACKAGE)}\.resident\.{CARRIED} import (?:\([^)]*\)|.*)$"
-)
+# so is the second in the first. A part's text replaces its import.
+CARRIED = ("resident.programs", "linker")
 # The part of a program that is run, if its name differs from the program's.
 MAIN = {
     "transaction": "transaction.entry",
@@ -304,12 +302,18 @@ def map_resident_sources() -> Mapping[str, str]:
         for name in sorted(os.listdir(os.path.join(SOURCES, "resident")))
         if name.endswith(".py")
     )
-    carried = read_program_text(f"resident.{CARRIED}").split('"""\n\n', 1)[1].rstrip()
     return {
-        name: IMPORTED.sub(lambda _line: carried, read_program_text(f"resident.{name}"))
+        name: functools.reduce(carry_program_part, CARRIED, read_program_text(f"resident.{name}"))
         for name in names
-        if name not in ("__init__", CARRIED)
+        if name not in ("__init__", "programs")
     }
+
+
+def carry_program_part(text: str, part: str) -> str:
+    """Return a program with the text of a part in place of its import."""
+    carried = read_program_text(part).split('"""\n\n', 1)[1].rstrip()
+    imported = rf"(?m)^from {re.escape(PACKAGE)}\.{re.escape(part)} import (?:\([^)]*\)|.*)$"
+    return re.sub(imported, lambda _line: carried, text)
 
 
 def build_interpreter_input(

@@ -23,6 +23,14 @@ import stat
 import subprocess
 import time
 
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.linker import (
+    CONFIGURATION,
+    list_needs,
+    list_places,
+    list_preloaded,
+    map_libraries,
+)
+
 # /usr/local is not root's alone everywhere
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"
 LINKS = 40  # as the kernel follows
@@ -121,7 +129,7 @@ def find_trusted_program(name):
         raise ValueError(
             "%s: there is no such program%s" % (name, "" if "/" in name else " in " + PATH)
         )
-    why = explain_untrusted_path(path)
+    why = explain_untrusted_path(path) or explain_untrusted_libraries(path)
     if why:
         raise ValueError("%s is not run: %s" % (path, why))
     return path
@@ -130,12 +138,32 @@ def find_trusted_program(name):
 def explain_untrusted_path(path):
     """Return why another account than root could change what is found at a path; '' if none could.
 
-    The answer is a clause with the place.
+    The answer is a clause with the place. If nothing is there, the directory counts.
     """
-    doubts = (
-        (place, explain_untrusted_entry(place, entry)) for place, entry in walk_path_steps(path)
-    )
-    return next(("%s %s" % (place, why) for place, why in doubts if why), "")
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for place, entry in walk_path_steps(path):
+            why = explain_untrusted_entry(place, entry)
+            if why:
+                return "%s %s" % (place, why)
+    return ""
+
+
+def explain_untrusted_libraries(program):
+    """Return why another account than root could change what the dynamic linker loads for a
+    program; '' if none could. The answer is a clause with the place.
+    """
+    why = next(filter(None, map(explain_untrusted_path, CONFIGURATION)), "")
+    todo = list_needs(program, os.path.realpath(program), later=True)
+    todo += [(name, ()) for name in list_preloaded()]
+    known, met = map_libraries(), set()
+    while todo and not why:
+        name, folders = todo.pop()
+        for path in list_places(name, folders, known):
+            if path not in met and not why:
+                met.add(path)
+                why = explain_untrusted_path(path)
+                todo += [] if why else list_needs(path, path, folders)
+    return why
 
 
 def walk_path_steps(path):

@@ -41,7 +41,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils._host"
 # What `transaction` imports, and what that imports.
 PARTS = (
-    "host_files trust commands keyed projection.selection causes failures rpc.unix_http system journal rpc.grpc_wire rpc.cri "
+    "host_files trust linker commands keyed projection.selection causes failures rpc.unix_http system journal rpc.grpc_wire rpc.cri "
     "transaction.health transaction.waiting transaction.journal_writer transaction.deadline transaction.container_snapshot "
     "projection.placeholders projection.json_places projection.toml_places projection.projector transaction.edits "
     "transaction.preconditions transaction.staging transaction.swap transaction.orphans transaction.rollback transaction.executor "

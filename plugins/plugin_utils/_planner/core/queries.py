@@ -466,7 +466,8 @@ def probe(
 ) -> Question:
     """Ask for the result of a program.
 
-    loads: files that it loads. It does not start if users besides root may write to one of them.
+    loads: paths and names of libraries that it loads. It does not start if users besides root can
+    change one of them, or another file that the dynamic linker loads for it.
     """
     q: Question = {
         "id": f"probe:{name}",
@@ -478,17 +479,22 @@ def probe(
     return {**q, "loads": list(loads)} if loads else q
 
 
-def ask_for_probe(name: str, args: Any, *, timeout: int = 20) -> Question:
+def ask_for_probe(
+    name: str, args: Any, *, timeout: int = 20, loads: Sequence[str] = ()
+) -> Question:
     """Ask for the result of a probe of this collection by its name. The sender of the question adds
     its source.
+
+    loads: of `probe`.
     """
-    return {
+    q: Question = {
         "id": f"probe:{name}",
         "kind": "probe",
         "program": name,
         "args": args,
         "timeout": timeout,
     }
+    return {**q, "loads": list(loads)} if loads else q
 
 
 def ask_where(

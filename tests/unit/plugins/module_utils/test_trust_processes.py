@@ -416,7 +416,7 @@ def test_running_program_is_bound_to_the_process_that_was_seen(engine):
 def test_programs_get_a_working_directory_and_an_environment_of_our_own(monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", "/home/m/x.so")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
-    monkeypatch.setattr(commands, "asked_for", ["HTTPS_PROXY", "NOT_SET"])
+    monkeypatch.setattr(commands, "asked_for", ["HTTPS_PROXY", "LD_PRELOAD", "NOT_SET"])
     said = commands.decode_answer(commands.run(["sh", "-c", "pwd; env"]))["stdout"].splitlines()
     assert said[0] == "/"
     found = dict(line.split("=", 1) for line in said[1:])

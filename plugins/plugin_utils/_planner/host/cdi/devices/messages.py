@@ -16,6 +16,12 @@ RESET = "Reset or replace the GPU; the kernel log shows its Xid"
 NVML_MISMATCH = Sentence("devices.nvml-mismatch", "NVML answers {problem}", next=REBOOT)
 NVML_NOT_LOADED = Sentence("devices.nvml-not-loaded", "NVML answers {problem}", next=LOAD)
 NVML_GPU_LOST = Sentence("devices.nvml-gpu-lost", "NVML answers {problem}", next=RESET)
+NVML_UNTRUSTED = Sentence(
+    "devices.nvml-untrusted",
+    "NVML is not asked, since users besides root can change what the dynamic linker loads for it",
+    why="{problem}",
+    next="Give that place to root, or take it out of /etc/ld.so.conf.d and run ldconfig; then run again",
+)
 NVIDIA_SMI_MISMATCH = Sentence(
     "devices.nvidia-smi-mismatch",
     "nvidia-smi ends with status {status}",

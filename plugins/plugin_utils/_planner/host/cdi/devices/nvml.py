@@ -45,6 +45,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 SOURCE = "nvml"
 SONAME = ".so.1"
 NAME = f"libnvidia-ml{SONAME}"
+UNTRUSTED = "untrusted"  # the kind of an error
 MISMATCH, NOT_LOADED, LOST = 18, 9, 15
 FATAL = {
     MISMATCH: messages.NVML_MISMATCH,
@@ -56,7 +57,7 @@ PROFILE = re.compile(r"\bMIG (\S+)$")
 
 def ask_nvml(policy: Policy, obs: Observation, source: str) -> queries.Question:
     path = get_nvml_library(policy, obs)
-    return queries.probe("nvml", source, {"library": path}, loads=[path] if path else [])
+    return queries.probe("nvml", source, {"library": path}, loads=[path or NAME])
 
 
 def ask_nvml_where_new(policy: Policy, absent: Sequence[str]) -> list[queries.Question]:
@@ -73,7 +74,7 @@ def ask_nvml_where_new(policy: Policy, absent: Sequence[str]) -> list[queries.Qu
     paths, root = gpus.get_gpu_paths(policy), gpus.get_dev_root(policy)
     return [
         queries.ask_where(
-            queries.ask_for_probe(SOURCE, {"library": ""}),
+            queries.ask_for_probe(SOURCE, {"library": ""}, loads=[NAME]),
             absent=[*absent, *paths.mig],
             present=[gpus.get_driver_root_path(root, "/dev/nvidiactl"), paths.information],
             each=(paths.information, gpus.get_driver_root_path(root, "/dev/nvidia?")),
@@ -120,7 +121,8 @@ def get_nvml_library(policy: Policy, obs: Observation) -> str:
 def read_nvml_facts(policy: Policy, obs: Observation, source: str) -> SourceAnswer:
     """Return what NVML reports of the GPUs.
 
-    Raise PlanError if NVML calls the driver sick. If NVML cannot be asked, the answer has no GPUs,
+    Raise PlanError if NVML calls the driver sick, or if users besides root can change what would be
+    loaded. If NVML cannot be asked, the answer has no GPUs,
     and another source is asked. Raise NeedMore if NVML was not asked yet.
     """
     wanted = ask_nvml(policy, obs, source)
@@ -129,6 +131,8 @@ def read_nvml_facts(policy: Policy, obs: Observation, source: str) -> SourceAnsw
     answer = obs.get_answer_or_error(wanted)  # nvidia-smi is the next to be asked
     if "error" in answer:
         problem = answer["error"].get("message") or answer["error"].get("kind")
+        if answer["error"].get("kind") == UNTRUSTED:
+            raise PlanError(messages.NVML_UNTRUSTED.fill(problem=problem))
         return SourceAnswer(SOURCE, None, messages.NVML_NOT_QUERIED.fill(problem=problem))
     value = answer.get("value") or {}
     errors = list(value.get("errors") or ())

@@ -102,6 +102,31 @@ def test_nvml_and_nvidia_smi_agree_about_one_host() -> None:
     assert read_all_coded(more) == [("devices.named-by-nvidia-smi", {"problem": problem})]
 
 
+def test_a_library_that_is_not_roots_is_no_answer_about_gpus() -> None:
+    """Nothing is asked in its place, and no GPU counts as gone: the spec is refused."""
+    problem = "libnvidia-ml.so.1: /opt/nv belongs to user 1234. Run chown root on the directory"
+    said = {"probe:nvml": {"error": {"kind": "untrusted", "message": problem}}}
+    with pytest.raises(PlanError) as caught:
+        told(look(MIG_HOST, answers=said))
+    assert read_coded(caught.value.message) == ("devices.nvml-untrusted", {"problem": problem})
+
+
+@pytest.mark.parametrize(
+    ("root", "first", "later"),
+    [
+        ("/", [["libnvidia-ml.so.1"]], ["libnvidia-ml.so.1"]),
+        ("/run/nvidia/driver", [], ["/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1"]),
+    ],
+)
+def test_what_nvml_loads_is_judged_before_it_is_asked(
+    root: str, first: list[list[str]], later: list[str]
+) -> None:
+    policy = Policy(cdi_driver_root=root)
+    there = look({"/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1": ""})
+    assert [question["loads"] for question in nvml.ask_nvml_where_new(policy, [])] == first
+    assert nvml.ask_nvml(policy, there, "source")["loads"] == later
+
+
 def test_proc_agrees_as_far_as_it_knows() -> None:
     by_proc = seen(look(MIG_HOST))
     full, _words = told(look(MIG_HOST, answers=by_nvml(migs={0: MIGS})))
