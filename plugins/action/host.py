@@ -28,6 +28,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     host_report,
     seen_host,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    host_health,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import metrics
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     handed_on,
@@ -60,14 +63,16 @@ def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> bas
         plan,
         {
             **shown,
-            "verification": None if plan.acts else plan_verification_offer(policy, obs, seen),
+            "verification": None
+            if plan.acts
+            else plan_verification_offer(policy, obs, seen, facts),
         },
         after,
     )
 
 
 def plan_verification_offer(
-    policy: Policy, obs: Observation, seen: seen_host.SeenHost
+    policy: Policy, obs: Observation, seen: seen_host.SeenHost, facts: seen_host.HostFacts
 ) -> dict[str, Any] | None:
     """Return the verification for the module host_verify; None if there is none to offer.
 
@@ -82,6 +87,7 @@ def plan_verification_offer(
             handed_on.read_verification_facts(policy, obs),
             *host,
             evidence_file=evidence_file,
+            health=host_health.report_health(policy, facts.health, seen.driver),
         ),
     )
 

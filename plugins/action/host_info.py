@@ -33,6 +33,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     gpu_operator,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    kernel_log,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     repository,
 )
@@ -101,7 +104,14 @@ def list_host_info_questions(policy: Policy) -> list[queries.Question]:
         *work.list_work_questions(policy),
         *gpu_users.list_gpu_user_questions(policy),
         queries.ask_for_originals(JOURNAL_DIR, listing=True),
+        *([ask_for_kernel_log()] if policy.root == "/" else []),
     ]
+
+
+def ask_for_kernel_log() -> queries.Question:
+    """Ask for the lines about GPUs in the kernel log, which a tree does not have."""
+    path = arguments.get_imitated_places().get("kernel_log") or kernel_log.KERNEL_LOG
+    return kernel_log.log_question(path)
 
 
 class ActionModule(ActionBase):

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     transport,
     unreadable_variables,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     end_with_code,
@@ -32,10 +33,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     host_plan,
     refusals,
     seen_host,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    findings,
+    host_health,
+    kernel_log,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
@@ -47,6 +54,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.veri
 
 SPEC = arguments.derive_argument_spec("host_verify")
 ROOT = "gpufleet_root"
+SHOWN = 3  # findings that a sentence names
 
 
 def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
@@ -66,6 +74,9 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
         seen.instances,
         seen.driver,
         evidence_file=evidence_file,
+        health=host_health.report_health(
+            policy, host_health.read_health_facts(policy, obs), seen.driver
+        ),
     )
     if not verification.cases and not seen.record.skipped:
         refusals.require_engine_to_verify(policy, seen.instances)
@@ -75,6 +86,21 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
         else None
     )
     return base.Outcome(Plan(), {"verification": verification, "claims": claims})
+
+
+def list_check_questions(policy: Policy) -> list[queries.Question]:
+    """List the questions for the verification, and for the health of the GPUs."""
+    path = arguments.get_imitated_places().get("kernel_log") or kernel_log.KERNEL_LOG
+    return [*seen_host.list_host_questions(policy), kernel_log.log_question(path)]
+
+
+def explain_sick_gpus(health: Mapping[str, Any]) -> str:
+    """Return why no container is started on a host whose GPUs are sick now; '' if none is."""
+    sick = findings.list_present_findings(health)
+    if not sick:
+        return ""
+    said = names.show_few_texts(findings.name_findings(sick), SHOWN, "; ")
+    return end_with_code(messages.SICK_GPUS.fill(found=said, step=str(sick[0].get("next") or "")))
 
 
 def require_running_host(action: ActionBase, task_vars: Mapping[str, Any]) -> None:
@@ -124,34 +150,25 @@ class ActionModule(ActionBase):
             "image": args["image"],
             "decision": verification.decision,
             "skipped_why": verification.skipped_why,
+            "health": verification.health,
             "not_verified": [
                 {"instance": key, "why": end_with_code(why)}
                 for key, why in verification.not_verified
             ],
         }
+        refusals_of_host = []
         if judge is not None:
             found, refusal = judge(self, policy, task_vars or {}, way, verification.decision)
             common = {**common, "requirements": found}
-            if refusal:
-                return {
-                    **common,
-                    "checks": [],
-                    "verified": False,
-                    "left": [],
-                    "failed": True,
-                    "msg": refusal,
-                }
+            refusals_of_host.append(refusal)
         if claims:
             common = {**common, "dra": dra.report_dra(claims)}
-        if claims and claims.unmet:
-            return {
-                **common,
-                "checks": [],
-                "verified": False,
-                "left": [],
-                "failed": True,
-                "msg": end_with_code(dra.explain_dra_refusal(claims)),
-            }
+            refusals_of_host.append(end_with_code(dra.explain_dra_refusal(claims)))
+        refusals_of_host.append(explain_sick_gpus(verification.health))
+        refusal = next(filter(None, refusals_of_host), "")
+        if refusal:
+            nothing = {"checks": [], "verified": False, "left": []}
+            return {**common, **nothing, "failed": True, "msg": refusal}
         if self._task.check_mode or not cases:
             return {
                 **common,
@@ -184,7 +201,7 @@ class ActionModule(ActionBase):
         self, policy: Policy, task_vars: dict[str, Any], way: str
     ) -> tuple[handed_on.Verification, dra.Dra | None]:
         _obs, outcome = host_look.observe_and_plan(
-            self, task_vars, policy, seen_host.list_host_questions, plan_host_check, way
+            self, task_vars, policy, list_check_questions, plan_host_check, way
         )
         return outcome.facts["verification"], outcome.facts.get("claims")
 

@@ -410,6 +410,17 @@ options:
     default: ""
 """
 
+    # How many GPUs a host has.
+    GPUS = r"""
+options:
+  gpus:
+    description:
+      - How many GPUs the host should have, as your inventory knows it. Where the driver serves fewer, the plan and a verification say so, a
+        verification fails, and a rollout leaves the host out.
+      - Not set, only GPUs that are on the PCI bus and that the driver does not serve are missed.
+    type: int
+"""
+
     # Whether the driver's device nodes are minded as well.
     DEVICE_NODES = r"""
 options:

@@ -43,6 +43,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.kubernetes.operator_toolkit
   - gpufleet.nvidia.common.packages
   - gpufleet.nvidia.common.known_bad
+  - gpufleet.nvidia.common.gpus
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_refresh
   - gpufleet.nvidia.common.device_nodes

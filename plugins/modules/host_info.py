@@ -37,6 +37,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.kubernetes.operator_toolkit
   - gpufleet.nvidia.common.packages
   - gpufleet.nvidia.common.known_bad
+  - gpufleet.nvidia.common.gpus
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_refresh
   - gpufleet.nvidia.common.device_nodes
@@ -61,6 +62,49 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+health:
+  description: The health of the GPUs, as a look shows it. The page C(docs/gpu-health.md) has each finding.
+  returned: success
+  type: dict
+  sample:
+    expected: 8
+    served: 7
+    on_bus: 8
+    log: {known: true, why: "", code: ""}
+    findings:
+      - code: gpu-health.not-served
+        what: the GPU 0000:b3:00.0 is on the PCI bus, and the driver that serves others does not serve it
+        gpu: "0000:b3:00.0"
+        step: reset
+        next: stop what uses the GPU and reset it (nvidia-smi --gpu-reset), or reboot the host
+        source: files
+        stops: true
+  contains:
+    expected:
+      description: The number of O(gpus), null if it is not set.
+      type: int
+      returned: always
+    served:
+      description: How many GPUs the driver serves.
+      type: int
+      returned: always
+    on_bus:
+      description: How many NVIDIA GPUs are on the PCI bus.
+      type: int
+      returned: always
+    log:
+      description: Whether the kernel log was read, and if not, why, with a code.
+      type: dict
+      returned: always
+    findings:
+      description:
+        - Each thing that is wrong. C(gpu) is the PCI address of the device, V("") for the host as a whole. C(source) is V(files) for what
+          procfs and sysfs show now, V(log) for what the kernel log of this boot tells, and V(nvml) for what the driver answers.
+        - C(step) is V(driver), V(update), V(reset), V(reboot), V(hardware) or V(support), and C(next) says it in words. This collection
+          takes none of these steps. With C(stops) a rollout leaves the host out.
+      type: list
+      elements: dict
+      returned: always
 instances:
   description: The container engines on the host.
   returned: always

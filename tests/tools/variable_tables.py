@@ -36,6 +36,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
         ),
         *("fleet_policy", "sharing", "device_nodes"),
     ),
+    "The GPUs of a host": ("gpus",),
     "Packages": ("packages", "toolkit_"),
     "Verification": ("verify_",),
     "The CDI spec": ("cdi_",),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses as dc
+import functools
 import json
 import os
 import pathlib
@@ -284,9 +285,23 @@ def build(process: HostProcess, spec: Spec, mode: int) -> Host:
     return host
 
 
+# A kernel log without a line about GPUs.
+KERNEL_LOG = {"boot": "b", "first": 0, "last": 9, "complete": True, "found": []}
+
+
+def answer_probe(nvml: str, argv: list[str]) -> str:
+    """Return what a program that a look brings answers: the search of the kernel log, or NVML.
+
+    nvml: what NVML answers.
+    """
+    return json.dumps(KERNEL_LOG) if '"pattern"' in argv[-1] else nvml
+
+
 def said(host: Host, spec: Spec) -> None:
     """Let the host's programs print what the spec has."""
-    host.program(f"{sys.executable} -I -S - ", json.dumps(gpus.nvml(1)["probe:nvml"]["value"]))
+    # NVML's answer is made here: the host is another process
+    nvml = json.dumps(gpus.nvml(1)["probe:nvml"]["value"])
+    host.program(f"{sys.executable} -I -S - ", functools.partial(answer_probe, nvml))
     host.program("kubelet --version", "Kubernetes v1.31.4\n")
     host.program("/usr/bin/kubelet --version", "Kubernetes v1.31.4\n")
     refused = spec.fails == "validator"

@@ -69,6 +69,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("device_plugin_prefix", "device_plugin_strategy", "dra", "engines", "injection", "no_gpu"),
         VERIFICATION,
     ),
+    (("gpus",), VERIFICATION),
     (("isolation",), (*VERIFICATION, "toolkit_config")),
     # engines
     (("config_path", "handlers", "service", "set_as_default", "socket"), (*VERIFICATION, *ENGINES)),

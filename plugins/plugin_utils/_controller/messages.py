@@ -38,6 +38,12 @@ NOT_ROOT_FOR_LOG = Sentence(
     why="only root can read the kernel log",
     next=BECOME_ROOT,
 )
+SICK_GPUS = Sentence(
+    "host.sick-gpus",
+    "No container was started: {found}",
+    why="a container that opens a sick GPU may hang",
+    next="{step}",
+)
 NOT_ROOT_FOR_DIAGNOSIS = Sentence(
     "host.not-root-for-diagnosis",
     "The program on the host does not run as root",

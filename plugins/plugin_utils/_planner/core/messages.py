@@ -82,6 +82,11 @@ OPTION_DURATION = Sentence(
     "{option} is {value!r}, which is not a duration",
     next="Give a number of seconds above 0",
 )
+OPTION_GPUS = Sentence(
+    "options.gpus",
+    "{option} is {value!r}, which is not a number of GPUs",
+    next="Write how many GPUs the host has, from 0 to 1024, or leave it out",
+)
 OPTION_ANNOTATION_PREFIX = Sentence(
     "options.annotation-prefix",
     "{option} has {value!r}, which is not a prefix of annotations",

@@ -140,6 +140,7 @@ class Policy:
     cdi_above_cap: Literal["drop", "refuse"] = "drop"
     cdi_missing_nodes: Literal["fail", "allow"] = "fail"
     device_nodes: Literal["ignore", "present"] = "ignore"
+    gpus: int | None = None  # how many the host should have; None: not said
     # None: not looked at; empty: what an earlier run set is taken back
     sharing: Mapping[str, Any] | None = None
     cdi_refresh: Literal["converge", "watch"] = "converge"

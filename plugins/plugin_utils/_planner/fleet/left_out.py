@@ -22,12 +22,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import findings
+
+SHOWN = 2  # findings that a sentence names
 
 
 def explain_left_out(result: Mapping[str, Any]) -> str:
     """Explain why a host cannot be part of a rollout, by the look at it. Return '' if it can."""
     working = (result.get("work") or {}).get("at_work")
-    broken = explain_broken_host(result, before=True)
+    broken = explain_broken_host(result, before=True) or explain_sick_host(result)
     return broken or (messages.AT_WORK.fill(transaction=working) if working else "")
 
 
@@ -49,6 +52,16 @@ def explain_broken_host(result: Mapping[str, Any], *, before: bool = False) -> s
         row = messages.DRIVER_BROKEN_BEFORE if before else messages.DRIVER_BROKEN
         return row.fill(detail=get_message_detail(driver.get("evidence")))
     return ""
+
+
+def explain_sick_host(result: Mapping[str, Any]) -> str:
+    """Explain which GPUs of a host were sick before the rollout began. Return '' if none was."""
+    sick = findings.list_sick_findings(result.get("health") or {})
+    if not sick:
+        return ""
+    said = names.show_few_texts(findings.name_findings(sick), SHOWN, "; ")
+    step = str(sick[0].get("next") or "")
+    return messages.SICK_BEFORE.fill(found=bounds.shorten_text(said, layout.SENTENCE), step=step)
 
 
 def get_message_detail(text: Any) -> str:

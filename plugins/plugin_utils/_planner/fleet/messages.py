@@ -323,6 +323,9 @@ DRIVER_BROKEN_BEFORE = Sentence(
     "left-out.driver-broken-before", "its GPU driver was broken before the rollout began{detail}"
 )
 DRIVER_BROKEN = Sentence("left-out.driver-broken", "its GPU driver was broken{detail}")
+SICK_BEFORE = Sentence(
+    "left-out.sick-before", "its GPUs were sick before the rollout began: {found}", next="{step}"
+)
 AT_WORK = Sentence("left-out.at-work", "{transaction} is changing it")
 CLASS_NOT_APPROVED = Sentence(
     "left-out.class-not-approved",

@@ -47,6 +47,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     placement,
     resource,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    findings,
+    host_health,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
     planned_host,
     verdict,
@@ -137,7 +141,7 @@ def plan_resources(
         return plan_host_removal(policy, facts)
     host, record = facts.seen, facts.seen.record
     if record.skipped:
-        return Plan(advice=(record.skipped,))
+        return Plan(advice=(record.skipped, *advise_on_health(policy, facts)))
     refusals.require_engine(policy, host.instances)
     if not record.decisions and refusals.open_ones(policy, host.instances):
         return Plan(advice=tuple(sentence for _key, sentence in record.refused))
@@ -268,8 +272,16 @@ def plan_host_records(
         ),
         *processes.advise_on_other_processes(facts.other_processes.value),
         *host.driver.notes,
+        *advise_on_health(policy, facts),
     )
     return [recorded, measured, Plan(advice=alone)]
+
+
+def advise_on_health(policy: Policy, facts: seen_host.HostFacts) -> tuple[str, ...]:
+    """Return what is wrong with the GPUs of a host as advice."""
+    return findings.advise_on_findings(
+        host_health.judge_health(policy, facts.health, facts.seen.driver)
+    )
 
 
 def sum_plans(parts: list[Plan], decides: lowering.Decided) -> Plan:

@@ -25,6 +25,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    host_health,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
@@ -111,6 +114,7 @@ def report_host(policy: Policy, facts: seen_host.HostFacts, plan: Plan) -> dict[
             for i in seen.instances
         ],
         "driver": dc.asdict(seen.driver),
+        "health": host_health.report_health(policy, facts.health, seen.driver),
         "kubelet": dc.asdict(seen.kubelet),
         "dra": dra.report_dra(
             host_plan.judge_claims(policy, facts.dra, seen, after=policy.state == "present")

@@ -44,6 +44,7 @@ PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/")
 CHANNEL = re.compile(r"0|[1-9][0-9]{0,6}")
 # a channel's number is the minor of its node (nvidia-container-toolkit, pkg/nvcdi/lib-imex.go)
 CHANNELS = 1 << 20
+MOST_GPUS = 1024  # far more than any host has: a number above is a mistake
 FABRIC_KINDS = {"cdi_imex_channels": "imex-channel", "cdi_nvswitch": "nvswitch"}
 SWITCHES = ("cdi", "set_as_default")
 BOOLEANS = {
@@ -137,6 +138,7 @@ RULES: Mapping[str, OptionRule] = {
     "cdi_class": CLASS,
     "cdi_model_class": CLASS,
     "image": OptionRule(_is_word, messages.OPTION_IMAGE),
+    "gpus": OptionRule(lambda v: 0 <= v <= MOST_GPUS, messages.OPTION_GPUS),
     "timeout": OptionRule(lambda v: v > 0, messages.OPTION_DURATION),
     "kubeconfig": OptionRule(
         lambda value: isinstance(value, str) and not re.search(r"\$\w|\$\{", value),

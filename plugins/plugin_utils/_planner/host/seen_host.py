@@ -76,6 +76,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     detect as podman_detect,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    host_health,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
     planned_host,
 )
@@ -410,6 +413,7 @@ class HostFacts:
     taken_back: spec_facts.SpecRemovalFacts
     metrics: metrics.MetricsFacts
     known_bad: planned_host.KnownBadFacts
+    health: host_health.HealthFacts
     places: Lookup[str, str]
     other_processes: Fact[Mapping[str, int]]
 
@@ -448,6 +452,7 @@ def read_host_facts(
         taken_back=spec_facts.read_spec_removal_facts(obs),
         metrics=metrics.read_metrics_facts(policy, obs),
         known_bad=planned_host.read_known_bad_facts(policy, obs, offers),
+        health=host_health.read_health_facts(policy, obs),
         places=Lookup(lambda path: obs.get_file(path).place),
         other_processes=Fact(obs.count_others),
     )

@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
     registered,
 )
 
-from tests.unit import gpus, repository_keys, running_host
+from tests.unit import gpus, repository_keys, running_host, running_hosts
 from tests.unit.bound_hosts import mps, running
 from tests.unit.running_host import Host, HostProcess, start_process
 
@@ -250,12 +250,9 @@ REPOSITORY = {
 
 def probed(argv: list[str]) -> str:
     """What the programs answer that a look brings: whether the repository is reached, and NVML."""
-    found = (
-        {"tried": True, "reached": True, "why": ""}
-        if "proxies" in argv[-1]
-        else gpus.nvml(2)["probe:nvml"]["value"]
-    )
-    return json.dumps(found)
+    if "proxies" in argv[-1]:
+        return json.dumps({"tried": True, "reached": True, "why": ""})
+    return running_hosts.answer_probe(json.dumps(gpus.nvml(2)["probe:nvml"]["value"]), argv)
 
 
 @pytest.mark.parametrize(("version", "known"), [("1.17.8-1", True), ("", False)])

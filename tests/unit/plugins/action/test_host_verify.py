@@ -78,6 +78,7 @@ class Stage:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.answer = answer
         self.claims: dra.Dra | None = None
+        self.health: dict[str, Any] = {}
         seen = seen_host.SeenHost(
             (CONTAINERD_16,), driver, Kubelet(), record(Policy(), CONTAINERD_16, driver=driver)
         )
@@ -92,7 +93,13 @@ class Stage:
             "observe_and_plan",
             lambda *_arguments: (
                 None,
-                base.Outcome(Plan(), {"verification": verification, "claims": self.claims}),
+                base.Outcome(
+                    Plan(),
+                    {
+                        "verification": dc.replace(verification, health=self.health),
+                        "claims": self.claims,
+                    },
+                ),
             ),
         )
         monkeypatch.setattr(transport, "run_host_program", self.exchange)
@@ -287,6 +294,38 @@ def test_an_empty_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 IMAGE = {"image": "probe:1", "timeout": 1}
 PREPARE = {"no_gpu": "prepare"}
 CONVERGE = {**PREPARE, "packages": "ignore"}
+
+
+SICK = {
+    "code": "gpu-health.fewer-on-bus",
+    "what": "the driver serves 7 GPUs",
+    "gpu": "",
+    "step": "hardware",
+    "next": "check the board",
+    "source": "files",
+    "stops": True,
+}
+# What a look shows of the GPUs, and whether containers are started.
+HEALTH = [
+    ([], True),
+    ([SICK], False),
+    ([{**SICK, "source": "nvml"}], False),
+    ([{**SICK, "source": "log"}], True),  # the log tells what was; the plan shows it
+    ([{**SICK, "stops": False}], True),
+]
+
+
+@pytest.mark.parametrize(("found", "started"), HEALTH)
+def test_no_container_is_started_on_gpus_that_are_sick_now(
+    monkeypatch: pytest.MonkeyPatch, found: list[dict[str, Any]], started: bool
+) -> None:
+    stage = Stage(monkeypatch)
+    stage.health = {"findings": found}
+    result = stage.run()
+    assert (bool(stage.sent), result["verified"]) == (started, started)
+    assert result["health"] == stage.health
+    assert bool(result.get("failed")) is not started
+    assert started or result["msg"].endswith("[host.sick-gpus]")
 
 
 @pytest.fixture(scope="module")

@@ -135,8 +135,8 @@ def check_address(line: dict[str, Any]) -> dict[str, Any] | None:
 
 def find_line(text: str) -> dict[str, Any] | None:
     """Return what a line tells, as a host searches for it; None for a line of another form."""
-    found = re.search(PATTERN, text)
-    return parse_line(found.groupdict()) if found else None
+    match = re.search(PATTERN, text)
+    return parse_line(match.groupdict()) if match else None
 
 
 def describe_line(line: Mapping[str, Any]) -> str:

@@ -48,6 +48,9 @@ NOT_PROBED = Sentence("gpu-health.not-probed", "the driver did not take the GPU 
 
 STEP_NONE = Sentence("gpu-health.step-none", "nothing is to be done")
 STEP_APPLICATION = Sentence("gpu-health.step-application", "start the application again")
+STEP_DRIVER = Sentence(
+    "gpu-health.step-driver", "have the driver serve its GPUs first: the plan says what it lacks"
+)
 STEP_UPDATE = Sentence(
     "gpu-health.step-update", "bring driver and firmware to releases that fit each other"
 )
@@ -68,9 +71,28 @@ STEP_SUPPORT = Sentence(
 STEPS: Mapping[str, Sentence] = {
     "none": STEP_NONE,
     "application": STEP_APPLICATION,
+    "driver": STEP_DRIVER,
     "update": STEP_UPDATE,
     "reset": STEP_RESET,
     "reboot": STEP_REBOOT,
     "hardware": STEP_HARDWARE,
     "support": STEP_SUPPORT,
 }
+
+# ---------------------------------------------------------------- what is wrong with a host's GPUs
+
+NOT_SERVED = Sentence(
+    "gpu-health.not-served",
+    "the GPU {gpu} is on the PCI bus, and the driver that serves others does not serve it",
+)
+FEWER_SERVED = Sentence(
+    "gpu-health.fewer-served",
+    "the driver serves {served} GPUs, and gpufleet_gpus says {expected}; {on_bus} are on the PCI bus, "
+    "and options keep {withheld} from containers",
+)
+FEWER_ON_BUS = Sentence(
+    "gpu-health.fewer-on-bus",
+    "the driver serves {served} GPUs, and gpufleet_gpus says {expected}; only {on_bus} are on the PCI bus, "
+    "and options keep {withheld} from containers",
+)
+LOG_TELLS = Sentence("gpu-health.log-tells", "the kernel log of this boot tells of {lines}")

@@ -14,12 +14,13 @@ from collections.abc import Mapping
 from typing import Literal
 
 # What a person does about a finding. none, application: the GPU is as healthy as before.
-Step = Literal["none", "application", "reset", "reboot", "update", "hardware", "support"]
+Step = Literal["none", "application", "driver", "update", "reset", "reboot", "hardware", "support"]
 HARMLESS: tuple[Step, ...] = ("none", "application")
 # from the smallest to the largest; the largest of several findings is what helps all of them
 ORDER: tuple[Step, ...] = (
     "none",
     "application",
+    "driver",
     "update",
     "reset",
     "reboot",

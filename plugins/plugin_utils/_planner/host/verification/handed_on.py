@@ -43,7 +43,8 @@ MPS = "nvidia.com/mps"
 # The options of the module host_verify that make the policy which it verifies.
 OPTIONS = (
     "cdi", "cdi_dev_root", "cdi_driver_root", "cdi_owner", "cdi_spec_dirs", "config_path", "device_plugin_prefix",
-    "device_plugin_strategy", "dra", "engines", "handlers", "injection", "isolation", "no_gpu", "service", "set_as_default", "socket",
+    "device_plugin_strategy", "dra", "engines", "gpus", "handlers", "injection", "isolation", "no_gpu", "service", "set_as_default",
+    "socket",
 )  # fmt: skip
 
 FEW = 4  # of 2 048 channels, in each case of a verification
@@ -54,13 +55,14 @@ class Verification:
     """The cases that have to be shown on a host, with any image, and the reason if there are none.
 
     not_verified: beside engines with cases, those that nothing is known about now, as instance and
-    reason.
+    reason. health: what is known of the GPUs' health, as results show it.
     """
 
     cases: list[dict[str, Any]]
     skipped_why: str
     decision: Mapping[str, Any]
     not_verified: tuple[tuple[str, str], ...] = ()
+    health: Mapping[str, Any] = dc.field(default_factory=dict)
 
 
 @dc.dataclass(frozen=True)
@@ -89,8 +91,12 @@ def plan_verification(
     driver: Driver,
     *,
     evidence_file: str,
+    health: Mapping[str, Any],
 ) -> Verification:
-    """Plan the verification from a look. Raise NeedMore if an engine's status was not asked for."""
+    """Plan the verification from a look. Raise NeedMore if an engine's status was not asked for.
+
+    health: what the look shows of the GPUs' health.
+    """
     statuses = {
         i.socket: facts.statuses.get((i.socket, i.pid))
         for i in instances
@@ -115,6 +121,7 @@ def plan_verification(
         cases.explain_no_cases(record, found),
         dc.asdict(record),
         tuple((i.key, i.refusal.message) for i in open_ones if found),
+        health,
     )
 
 
@@ -160,6 +167,7 @@ def offer_verification(policy: Policy, plan: Callable[[], Verification]) -> dict
         "cases": plain,
         "skipped_why": verification.skipped_why,
         "not_verified": [list(engine) for engine in verification.not_verified],
+        "health": dict(verification.health),
     }
 
 
@@ -179,6 +187,7 @@ def accept_verification(policy: Policy, result: Mapping[str, Any]) -> Verificati
         str(handed_on["skipped_why"]),
         decision,
         tuple((str(key), str(why)) for key, why in handed_on.get("not_verified") or ()),
+        dict(handed_on.get("health") or {}),
     )
 
 

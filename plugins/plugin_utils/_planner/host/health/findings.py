@@ -1,0 +1,84 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hold what is found of the health of a host's GPUs, as plans, verifications and rollouts take it."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    messages,
+    xids,
+)
+
+# files: procfs and sysfs, as they are now. log: what the kernel log tells of this boot. nvml: what
+# the driver answers now.
+Source = Literal["files", "log", "nvml"]
+
+
+@dc.dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with the GPUs of a host.
+
+    message: what, without the step. gpu: the PCI address of the device, '' for the host as a whole.
+    step: what a person does about it. source: what shows it.
+    """
+
+    message: Message
+    gpu: str
+    step: xids.Step
+    source: Source
+
+    @property
+    def stops(self) -> bool:
+        """Tell whether it stops a wave: whether a GPU of the host is sick."""
+        return xids.is_sick(self.step)
+
+    @property
+    def text(self) -> Message:
+        """The finding and its step, as one message."""
+        step = messages.STEPS[self.step].fill()
+        return Message(self.message.what, self.message.code, self.message.values, next=step)
+
+
+def convert_findings(found: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Return findings as a result has them."""
+    return [
+        {
+            "code": finding.message.code,
+            "what": str(finding.message),
+            "gpu": finding.gpu,
+            "step": finding.step,
+            "next": str(messages.STEPS[finding.step].fill()),
+            "source": finding.source,
+            "stops": finding.stops,
+        }
+        for finding in found
+    ]
+
+
+def list_sick_findings(health: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the findings of a result that stop a wave."""
+    return [entry for entry in health.get("findings") or () if entry.get("stops")]
+
+
+def list_present_findings(health: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return those of them that are so now, and not only told by the kernel log of this boot."""
+    return [entry for entry in list_sick_findings(health) if entry.get("source") != "log"]
+
+
+def name_findings(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return findings of a result as sentences, each with its code."""
+    return [f"{entry.get('what')} [{entry.get('code')}]" for entry in found]
+
+
+def advise_on_findings(found: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the findings as advice of a plan, but for those that the driver's own notes tell."""
+    told = messages.NOT_SERVED.code
+    return tuple(finding.text for finding in found if finding.message.code != told)
