@@ -139,6 +139,9 @@ class Tree:
             str(p): p.read_bytes().decode() for p in sorted(self.home.rglob("*")) if p.is_file()
         }
 
+    def files_without_journal(self) -> dict[str, str]:
+        return {path: text for path, text in self.files().items() if "/journal/" not in path}
+
     def plan(
         self,
         *,

@@ -68,7 +68,7 @@ def judged(
     containerd.binary(release)
     tree, asked = containerd.Tree(tmp_path, release), wanted(way, release, default)
     tree.write({"config.toml": BUILT_IN.sub('imports = ["@DIR@/', text)})
-    was, texts = dumped(release, tree.config), without_journal(tree)
+    was, texts = dumped(release, tree.config), tree.files_without_journal()
     loads = daemons.judged(release, tree.config)
     assert loads.outcome == "serves CRI", loads.said
     tree_host = containerd.TreeHost(tree, default=asked.default, enable_cdi=asked.enable_cdi)
@@ -108,8 +108,4 @@ def judged(
     assert now.unknown <= was.unknown
     assert tree_host.plan("present").empty
     tree_host.apply(tree_host.plan("absent"))
-    assert without_journal(tree) == texts
-
-
-def without_journal(tree: containerd.Tree) -> dict[str, str]:
-    return {path: text for path, text in tree.files().items() if "/journal/" not in path}
+    assert tree.files_without_journal() == texts

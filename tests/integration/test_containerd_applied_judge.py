@@ -25,12 +25,12 @@ def test_the_executor_applies_it_after_the_engine_has_agreed_and_gives_the_bytes
     plan = tree_host.plan("present")
     assert plan.validate
     assert tree_host.apply(plan, check=True)["changed"]
-    assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
+    assert tree.files_without_journal() == was
     assert tree_host.apply(plan)["validation"]
     assert cri_of(dump(release, tree.config))["containerd"]["runtimes"]["nvidia"]
     assert tree_host.plan("present").empty
     tree_host.apply(tree_host.plan("absent"))
-    assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
+    assert tree.files_without_journal() == was
     assert tree_host.plan("absent").empty
 
 
@@ -70,7 +70,7 @@ def test_after_another_release_has_come_the_next_run_makes_it_right_and_absent_g
     assert containers["default_runtime_name"] == "nvidia"
     assert tree_host.plan("present").empty
     tree_host.apply(tree_host.plan("absent"))
-    assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
+    assert tree.files_without_journal() == was
 
 
 def test_our_drop_in_of_2_x_beneath_1_x_is_named_and_taken_out(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_our_drop_in_of_2_x_beneath_1_x_is_named_and_taken_out(tmp_path: Path) -
     with pytest.raises(PlanError, match=r"\[containerd\.own-drop-in-hides-root\]"):
         tree_host.plan("present")
     tree_host.apply(tree_host.plan("absent"))
-    assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
+    assert tree.files_without_journal() == was
     tree_host.apply(tree_host.plan("present"))
     containers = cri_of(dump("1.7", tree.config))["containerd"]
     assert containers["runtimes"]["runc"]["options"]["SystemdCgroup"] is True

@@ -7,9 +7,6 @@ what comes back.
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from tests.integration.conftest import Boot
@@ -29,8 +26,7 @@ def fleet(boot: Boot) -> Fleet:
 
 
 def handlers(fleet: Fleet) -> set[str]:
-    said: dict[str, Any] = json.loads(fleet.shell(HOST, "/opt/lab/bin/crictl info"))
-    return set(said["config"]["containerd"]["runtimes"])
+    return set(fleet.read_daemon_settings(HOST)["runtimes"])
 
 
 def test_it_is_converged_by_a_drop_in_that_k0s_applies_and_a_container_sees_its_gpu(

@@ -10,7 +10,6 @@ containerd 2.3 and templates of both versions.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,10 +47,8 @@ def site(fleet: Fleet, host: str, *arguments: str, **variables: Any) -> dict[str
 
 def handlers(fleet: Fleet, host: str) -> Mapping[str, Any]:
     """What the running daemon says of its handlers."""
-    found: Mapping[str, Any] = json.loads(fleet.shell(host, "/opt/lab/bin/crictl info"))["config"][
-        "containerd"
-    ]["runtimes"]
-    return found
+    runtimes: Mapping[str, Any] = fleet.read_daemon_settings(host)["runtimes"]
+    return runtimes
 
 
 def started(fleet: Fleet, host: str) -> str:
@@ -141,10 +138,5 @@ def test_a_default_that_a_person_sets_is_rendered_verified_and_respected(fleet: 
     fleet.shell(OLD, "echo 'default-runtime: nvidia' >>/etc/rancher/k3s/config.yaml")
     done = site(fleet, OLD, gpufleet_set_as_default="enabled")
     assert (done["status"], done["restarted"]) == ("ok", [UNITS[OLD]]), done
-    assert (
-        json.loads(fleet.shell(OLD, "/opt/lab/bin/crictl info"))["config"]["containerd"][
-            "defaultRuntimeName"
-        ]
-        == "nvidia"
-    )
+    assert fleet.read_daemon_settings(OLD)["defaultRuntimeName"] == "nvidia"
     assert site(fleet, OLD)["changed"] is False

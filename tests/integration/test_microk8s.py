@@ -8,7 +8,6 @@ start and a refresh of its snap.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -31,8 +30,7 @@ def fleet(boot: Boot) -> Fleet:
 
 
 def handlers(fleet: Fleet) -> set[str]:
-    said: dict[str, Any] = json.loads(fleet.shell(HOST, "/opt/lab/bin/crictl info"))
-    return set(said["config"]["containerd"]["runtimes"])
+    return set(fleet.read_daemon_settings(HOST)["runtimes"])
 
 
 # What is wrong, how it is made and mended, and what is said.

@@ -179,9 +179,9 @@ def test_the_executor_predicts_it_and_give_back_the_same_bytes(release: str) -> 
                 plan = tree_host.plan("present")
             except (AssertionError, PlanError):
                 return
-            was = without_journal(host)
+            was = host.files_without_journal()
             predicted = tree_host.apply(plan, check=True)
-            assert without_journal(host) == was
+            assert host.files_without_journal() == was
             done = tree_host.apply(plan)
             assert (predicted["changed"], predicted["written"], predicted["removed"]) == (
                 done["changed"],
@@ -190,13 +190,9 @@ def test_the_executor_predicts_it_and_give_back_the_same_bytes(release: str) -> 
             )
             assert tree_host.plan("present").empty
             tree_host.apply(tree_host.plan("absent"))
-            assert without_journal(host) == was
+            assert host.files_without_journal() == was
 
     holds()
-
-
-def without_journal(host: trees.Tree) -> dict[str, str]:
-    return {path: text for path, text in host.files().items() if "/journal/" not in path}
 
 
 def test_crio_sees_ours_and_no_other_difference() -> None:

@@ -204,6 +204,12 @@ class Fleet:
         )
         return done.stdout
 
+    def read_daemon_settings(self, host: str) -> dict[str, Any]:
+        """Return what the running containerd of a host says of its CRI settings."""
+        said = json.loads(self.shell(host, "/opt/lab/bin/crictl info"))
+        settings: dict[str, Any] = said["config"]["containerd"]
+        return settings
+
     def bring(self, host: str, program: Path, target: str) -> None:
         """Put a program of this machine into a host."""
         shutil.copy2(
