@@ -59,13 +59,13 @@ def _find_wrong(value: Any, shape: Any, path: str) -> str:
     if not isinstance(value, Mapping):
         return path
     parts = {**dict.fromkeys(value, shape["*"]), **shape} if "*" in shape else shape
-    found = ((key, value.get(key)) for key in parts if key != "*")
+    values = ((key, value.get(key)) for key in parts if key != "*")
     return next(
         filter(
             None,
             (
                 _find_wrong(of, parts[key], f"{path}.{key}".lstrip("."))
-                for key, of in found
+                for key, of in values
                 if of is not None
             ),
         ),

@@ -297,8 +297,8 @@ def list_node_names(
     short = own.partition(".")[0]
     mine = {inventory_hostname.lower(), inventory_hostname.lower().partition(".")[0]}
     taken = {other.lower() for other in others} - mine - {"localhost"}
-    found = next((name for name in (own, short) if name in taken), "")
-    if found:
+    ambiguous = next((name for name in (own, short) if name in taken), "")
+    if ambiguous:
         row = drain_messages.AMBIGUOUS_NAME
         raise PlanError(row.fill(name=work.hostname, host=inventory_hostname, setting=setting))
     names_ = (own, short) if HOSTNAME.fullmatch(own) else ()

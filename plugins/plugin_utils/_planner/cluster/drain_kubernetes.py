@@ -355,13 +355,13 @@ def build_api_error(
     delegate: the variable for the machine where the task runs.
     """
     said, text = get_api_message(result), str(result.get("msg") or "")
-    for found in (
+    for error in (
         _build_admission_error(doing, said),
         _build_transport_error(doing, said, text, delegate),
         _build_conflict_error(doing, said, text),
     ):
-        if found:
-            return found
+        if error:
+            return error
     if "Forbidden" in text or "forbidden" in text:
         return PlanError(drain_messages.FORBIDDEN.fill(doing=doing, cause=said, rights=rights))
     if "Unauthorized" in text:

@@ -376,8 +376,8 @@ def get_operator_runtime_class(groups: Sequence[Group], kept: Kept) -> str:
         by_group = {group.handler: group.hosts for group in groups if group.handler}
         said = "; ".join(
             f"{handler} on {hosts}"
-            for found in (theirs, by_group)
-            for handler, hosts in found.items()
+            for by_handler in (theirs, by_group)
+            for handler, hosts in by_handler.items()
         )
         row = chart_messages.OTHER_RUNTIME_CLASS
         raise PlanError(row.fill(classes=said, handler=min(theirs)))

@@ -152,13 +152,13 @@ def require_staying(live: Live) -> None:
     A value that is written into such an object disappears with it, as soon as nothing holds the
     object any more.
     """
-    found = live.config_map
-    if found and found["metadata"].get("deletionTimestamp"):
+    config_map = live.config_map
+    if config_map and config_map["metadata"].get("deletionTimestamp"):
         holds = ", ".join(
-            escape.escape_line(str(name)) for name in found["metadata"].get("finalizers") or ()
+            escape.escape_line(str(name)) for name in config_map["metadata"].get("finalizers") or ()
         )
         row, holder = messages.BEING_DELETED, holds or "another person or program"
-        raise PlanError(row.fill(object=api_calls.name_object(found), holder=holder))
+        raise PlanError(row.fill(object=api_calls.name_object(config_map), holder=holder))
 
 
 def plan_cluster_removal(

@@ -42,8 +42,8 @@ KEEPERS = frozenset({"Helm", "Argo CD", "Flux"})
 
 def get_metadata_part(thing: Mapping[str, Any], part: str) -> dict[str, str]:
     """Return the labels or the annotations of an object. part: "labels" or "annotations"."""
-    found = (thing.get("metadata") or {}).get(part) or {}
-    return {str(key): str(value) for key, value in found.items()}
+    values = (thing.get("metadata") or {}).get(part) or {}
+    return {str(key): str(value) for key, value in values.items()}
 
 
 def list_managed_fields(thing: Mapping[str, Any]) -> Iterator[tuple[str, bool, Mapping[str, Any]]]:

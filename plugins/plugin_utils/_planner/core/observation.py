@@ -487,17 +487,17 @@ class Observation:
 
     def map_programs(self) -> dict[str, str | None]:
         """Return the engines' programs that were seen, with the identity of each file."""
-        seen = (
+        answers = (
             a.get("programs") or {}
             for kind in ("which", "processes")
             for _qid, a in self._list_kind(kind)
         )
-        return {path: identity for programs in seen for path, identity in programs.items()}
+        return {path: identity for programs in answers for path, identity in programs.items()}
 
     def list_located(self) -> frozenset[str]:
         """Return the paths at which a search for programs has found one."""
-        found = (a.get("found") or {} for _qid, a in self._list_kind("which"))
-        return frozenset(path for paths in found for path in paths.values() if path)
+        located = (a.get("found") or {} for _qid, a in self._list_kind("which"))
+        return frozenset(path for paths in located for path in paths.values() if path)
 
     def get_socket_answer(self, question: queries.Question, pid: int) -> Mapping[str, Any]:
         """Return an answer over a socket, or an error.

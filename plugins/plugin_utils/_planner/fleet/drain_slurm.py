@@ -89,11 +89,11 @@ def parse_slurm_node(text: str) -> SlurmNode:
     if name is None or state is None:
         raise PlanError(drain_messages.SLURM_OUTPUT.fill())
     words = state[1]
-    found = set()
+    suffixes = set()
     while words and words[-1] in "*$~#!%@^+-":
-        found.add(SUFFIXES.get(words[-1], ""))
+        suffixes.add(SUFFIXES.get(words[-1], ""))
         words = words[:-1]
-    states = frozenset({*words.split("+"), *found} - {""})
+    states = frozenset({*words.split("+"), *suffixes} - {""})
     why = reason[1].rstrip() if reason else ""
     by = BY.search(why)
     return SlurmNode(name[1], states, why[: by.start()] if by else why, by[1] if by else "")

@@ -104,9 +104,9 @@ def list_hosts(by_host: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
     by_host: the parts of each host's line, the most urgent first.
     """
-    found: dict[tuple[str, ...], list[str]] = {}
+    alike: dict[tuple[str, ...], list[str]] = {}
     for host, about in by_host.items():
-        found.setdefault(
+        alike.setdefault(
             (
                 about["class"],
                 about["word"],
@@ -115,7 +115,7 @@ def list_hosts(by_host: Mapping[str, Mapping[str, Any]]) -> list[str]:
             [],
         ).append(host)
     lines = []
-    for hosts in found.values():
+    for hosts in alike.values():
         parts = [[host] for host in hosts] if len(hosts) < FOLDED_FROM else [hosts]
         lines += [describe_hosts(part, by_host) for part in parts]
     return lines

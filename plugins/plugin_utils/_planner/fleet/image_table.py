@@ -37,15 +37,15 @@ COMMAND = "kubectl apply --server-side --field-manager=gpufleet.nvidia.images -f
 
 def list_image_lines(results: outcomes.Results, width: int) -> list[str]:
     """Build the lines of the table and the counts. Hosts without an image come first."""
-    found = {host: build_image_row(result) for host, result in results.items()}
+    by_host = {host: build_image_row(result) for host, result in results.items()}
     order = sorted(
-        found,
+        by_host,
         key=lambda host: (
-            found[host][3] != NONE and not outcomes.explain_trouble(results[host]),
+            by_host[host][3] != NONE and not outcomes.explain_trouble(results[host]),
             names.build_natural_key(host),
         ),
     )
-    rows = [(host, found[host]) for host in order]
+    rows = [(host, by_host[host]) for host in order]
     shown = fleet_hosts.fold_equal_rows(rows)
     counted = [
         f"{len(results)} host{'s' if len(results) != 1 else ''}",
@@ -133,8 +133,8 @@ def explain_image_failure(results: outcomes.Results) -> str:
     """Explain why the run is not a success, '' if it is: an image is missing, or a host could not
     be looked at.
     """
-    found, whole = count_image_hosts(results), len(results)
-    without, unseen = found["without an image"], found["not looked at"]
+    counts, whole = count_image_hosts(results), len(results)
+    without, unseen = counts["without an image"], counts["not looked at"]
     if without and unseen:
         return messages.HOSTS_WITHOUT_AND_NOT_SEEN.fill(number=without, all=whole, unseen=unseen)
     if without:

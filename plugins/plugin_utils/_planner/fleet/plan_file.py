@@ -41,8 +41,8 @@ def build_plan_document(
     return {
         "schema": SCHEMA,
         "changes": {
-            d: {**planned.changes[d], "hosts": sorted(found, key=names.build_natural_key)}
-            for d, found in sorted(by_change.items())
+            d: {**planned.changes[d], "hosts": sorted(hosts, key=names.build_natural_key)}
+            for d, hosts in sorted(by_change.items())
         },
         "hosts": {
             name: build_plan_entry(planned.hosts[name], results.get(name) or {})
@@ -104,8 +104,8 @@ def find_odd_hosts(hosts: Mapping[str, Any], changes: Mapping[str, Any]) -> Iter
     approves.
     """
     shown = {
-        digest: found["hosts"] if isinstance(found.get("hosts"), list) else ()
-        for digest, found in changes.items()
+        digest: row["hosts"] if isinstance(row.get("hosts"), list) else ()
+        for digest, row in changes.items()
     }
     named = {
         digest: {host for host in several if isinstance(host, str)}
@@ -125,9 +125,9 @@ def find_odd_changes(changes: Mapping[str, Any]) -> Iterator[str]:
     People approve what they read. So a change shown under another digest would get that digest
     approved.
     """
-    for digest, found in changes.items():
+    for digest, row in changes.items():
         parts = {
-            key: found.get(key) if isinstance(found, dict) else None
+            key: row.get(key) if isinstance(row, dict) else None
             for key in ("bound", "differences", "restarts")
         }
         if (

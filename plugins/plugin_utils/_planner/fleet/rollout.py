@@ -133,7 +133,10 @@ def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
     line.sort(key=lambda h: (h not in fleet.first, bool(hosts[h].change)))
     first = list_canaries(line, hosts, settings.canaries, fleet)
     canaries = frozenset(first)
-    found = [first, *waves.cut_waves([h for h in line if h not in canaries], settings.waves)]
+    hosts_of_waves = [
+        first,
+        *waves.cut_waves([h for h in line if h not in canaries], settings.waves),
+    ]
     limits = waves.limit(
         settings.max_unavailable,
         map_hosts_to_groups(hosts, fleet),
@@ -142,7 +145,7 @@ def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
     )
     batches = [
         Batch(n, tuple(batch))
-        for n, wave in enumerate(found)
+        for n, wave in enumerate(hosts_of_waves)
         for batch in waves.cut_batches(wave, limits)
     ]
     shown: dict[str, Mapping[str, Any]] = {}
@@ -270,15 +273,15 @@ def map_hosts_to_groups(hosts: Mapping[str, RolloutHost], fleet: Fleet) -> dict[
 
     These are its cluster, its partitions and its failure domain.
     """
-    found, cluster = {}, map_hosts_to_clusters(fleet)
+    groups, cluster = {}, map_hosts_to_clusters(fleet)
     for name, host in hosts.items():
         partitions = (fleet.variables.get(name) or {}).get("gpufleet_slurm_partition") or ()
         of_one = [f"cluster {of}" for of in cluster[name]]
         of_one += [
             f"partition {p}" for p in ([partitions] if isinstance(partitions, str) else partitions)
         ]
-        found[name] = [*of_one, *([f"domain {host.domain}"] if host.domain else [])]
-    return found
+        groups[name] = [*of_one, *([f"domain {host.domain}"] if host.domain else [])]
+    return groups
 
 
 def map_hosts_to_clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:

@@ -78,7 +78,7 @@ def list_server_groups(host: str, most: Limit) -> list[str]:
 
 def map_waiting_hosts(out: Sequence[str], batch: Iterable[str], most: Limit) -> dict[str, str]:
     """Map each host of a batch that finds its groups full to the reason why it waits."""
-    counts, found = count_groups_out(out, most), {}
+    counts, waiting = count_groups_out(out, most), {}
     for host in batch:
         groups = most.groups.get(host, ())
         full = next(
@@ -92,12 +92,12 @@ def map_waiting_hosts(out: Sequence[str], batch: Iterable[str], most: Limit) -> 
         if full is None:
             counts.update(groups)
         else:
-            found[host] = explain_full_room(
+            waiting[host] = explain_full_room(
                 full,
                 [name for name in out if full in most.groups.get(name, ())],
                 most.allowed[full],
             )
-    return found
+    return waiting
 
 
 def count_groups_out(out: Iterable[str], most: Limit) -> Counter[str]:

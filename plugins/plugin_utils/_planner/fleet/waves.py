@@ -100,12 +100,12 @@ def cut_waves(hosts: Sequence[str], sizes: Sequence[Amount]) -> list[list[str]]:
 
     A percentage is one of all hosts that have something to do, and at least one host.
     """
-    found, rest, n = [], list(hosts), 0
+    waves, rest, n = [], list(hosts), 0
     while rest:
         size = max(1, sizes[min(n, len(sizes) - 1)].compute_number(len(hosts)))
-        found.append(rest[:size])
+        waves.append(rest[:size])
         rest, n = rest[size:], n + 1
-    return found
+    return waves
 
 
 @dc.dataclass(frozen=True)
@@ -133,17 +133,17 @@ def limit(
     """
     if most is not None:
         sizes = Counter(group for of_one in groups.values() for group in of_one)
-        found, allowed = (
+        limited, allowed = (
             dict(groups),
             {group: max(1, most.compute_number(size)) for group, size in sizes.items()},
         )
     else:
-        found = {host: of_one for host, of_one in groups.items() if host in drained}
-        allowed = {group: 1 for of_one in found.values() for group in of_one}
+        limited = {host: of_one for host, of_one in groups.items() if host in drained}
+        allowed = {group: 1 for of_one in limited.values() for group in of_one}
     for host, alone in (single or {}).items():
-        found[host] = [*found.get(host, ()), *alone]
+        limited[host] = [*limited.get(host, ()), *alone]
         allowed.update(dict.fromkeys(alone, 1))
-    return Limit(found, allowed)
+    return Limit(limited, allowed)
 
 
 def cut_batches(wave: Sequence[str], limits: Limit) -> list[list[str]]:

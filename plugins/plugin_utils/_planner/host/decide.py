@@ -104,14 +104,14 @@ def decide_host(
 
     Raise PlanError if a forced option cannot work.
     """
-    found = tuple(instances)
-    refused = tuple((i.key, i.refusal.message) for i in found if i.refusal)
-    managed = [i for i in found if not i.refusal and refusals.is_engine_chosen(policy, i)]
+    every_instance = tuple(instances)
+    refused = tuple((i.key, i.refusal.message) for i in every_instance if i.refusal)
+    managed = [i for i in every_instance if not i.refusal and refusals.is_engine_chosen(policy, i)]
     skipped = explain_no_gpu(policy, driver)
     decisions = [] if skipped else [decide_one(policy, i, kubelet) for i in managed]
     mode, decisions, mode_reasons = arbitrate(decisions, mode_binaries or {})
     isolation, isolation_reason = decide_host_isolation(policy, decisions, plugin)
-    cap, cap_reason = find_version_cap(found, consumers)
+    cap, cap_reason = find_version_cap(every_instance, consumers)
     reasons = [
         *mode_reasons,
         isolation_reason,
@@ -131,7 +131,7 @@ def decide_host(
             [i for i in managed if is_handed_over(i, decisions)], low_level or {}
         ),
         packages=list_needed_packages(decisions),
-        cdi_owner=cdi_owner if reads_specs(found, decisions, policy) else "none",
+        cdi_owner=cdi_owner if reads_specs(every_instance, decisions, policy) else "none",
         cdi_version_cap=cap,
         reasons=tuple(reasons),
         plugin_strategies=plugin.names,

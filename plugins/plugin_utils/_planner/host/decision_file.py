@@ -148,7 +148,7 @@ def plan_decision_write(seen: ObservedFile, wanted: dict[str, Any]) -> Plan:
         after=after,
         mode=MODE,
     )
-    found = written.differences
+    differences = written.differences
     # what both begin with, so the values that differ are shown
     if before and summarise_decision(before) == after:
         # Not the reasons beside them, which read otherwise once a decision is in force.
@@ -158,15 +158,15 @@ def plan_decision_write(seen: ObservedFile, wanted: dict[str, Any]) -> Plan:
         )
         keys = [key for key in dict.fromkeys((*will, *now)) if now.get(key) != will.get(key)]
         rows = [
-            dc.replace(found[0], key=key, before=now.get(key), after=will.get(key))
+            dc.replace(differences[0], key=key, before=now.get(key), after=will.get(key))
             for key in keys[: owned_file.VALUES]
         ]
-        found = tuple(rows) or (
-            dc.replace(found[0], key="mode", before=f"{file.mode & 0o7777:04o}", after=MODE),
+        differences = tuple(rows) or (
+            dc.replace(differences[0], key="mode", before=f"{file.mode & 0o7777:04o}", after=MODE),
         )
     return dc.replace(
         written,
-        differences=found,
+        differences=differences,
         lasting={file.path: render_decision(drop_momentary_values(wanted))},
     )
 

@@ -58,8 +58,8 @@ class EarlierRuns:
     @property
     def originals(self) -> Mapping[str, Kept]:
         """Path -> the journal's record of the file from before our first change."""
-        found: Mapping[str, Kept] = self.journal.value.get("originals") or {}
-        return found
+        originals: Mapping[str, Kept] = self.journal.value.get("originals") or {}
+        return originals
 
     @property
     def originals_if_asked(self) -> Mapping[str, Kept]:
@@ -104,8 +104,8 @@ class EarlierRuns:
     @property
     def engines(self) -> frozenset[str]:
         """The engines that this collection has configured on this host, as its record lists them."""
-        found = self.record.value.get("engines")
-        known = [e for e in found if isinstance(e, dict)] if isinstance(found, list) else []
+        recorded = self.record.value.get("engines")
+        known = [e for e in recorded if isinstance(e, dict)] if isinstance(recorded, list) else []
         return frozenset(str(e.get("engine")) for e in known)
 
     @property
@@ -113,25 +113,25 @@ class EarlierRuns:
         """The way in which the last run knew the device plugin's strategies: declared, seen or
         default. '' if there is no record.
         """
-        found = self.record.value.get("device_plugin")
-        return str(found.get("source") or "") if isinstance(found, dict) else ""
+        plugin = self.record.value.get("device_plugin")
+        return str(plugin.get("source") or "") if isinstance(plugin, dict) else ""
 
     @property
     def spec_place(self) -> str:
         """The directory that the last run recorded for the CDI specs of a host whose engines have
         directories of their own. '' if none is recorded.
         """
-        found = self.record.value.get("cdi") if self.record_asked else None
-        place = found.get("place") if isinstance(found, dict) else None
+        cdi = self.record.value.get("cdi") if self.record_asked else None
+        place = cdi.get("place") if isinstance(cdi, dict) else None
         return place if isinstance(place, str) and place.startswith("/") else ""
 
     @property
     def recorded_takeovers(self) -> tuple[str, ...]:
         """The files of other tools that this collection has removed, by its record."""
-        found = self.record.value.get("taken_over")
+        recorded = self.record.value.get("taken_over")
         return (
-            tuple(path for path in found if isinstance(path, str))
-            if isinstance(found, list)
+            tuple(path for path in recorded if isinstance(path, str))
+            if isinstance(recorded, list)
             else ()
         )
 

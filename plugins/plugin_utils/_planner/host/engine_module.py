@@ -98,17 +98,17 @@ def find_single_instance(policy: Policy, facts: EngineModuleFacts) -> tuple[Inst
         dc.replace(policy, engines=(facts.engine,)), facts.own
     )
     instances = gpu_operator.refuse_operator_instances(policy, facts.foreign.operator, instances)
-    found = [i for i in instances if not i.refusal]
-    if not found and instances:
+    usable = [i for i in instances if not i.refusal]
+    if not usable and instances:
         raise build_refused_instance_error(instances[0])
-    if not found:
+    if not usable:
         here = policy.root == "/"
         row = host_messages.ENGINE_NOT_FOUND if here else host_messages.ENGINE_NOT_IN_TREE
         raise PlanError(row.fill(engine=traits.get_traits(facts.engine).title))
-    if len(found) > 1:
-        keys = ", ".join(i.key for i in found)
+    if len(usable) > 1:
+        keys = ", ".join(i.key for i in usable)
         raise PlanError(host_messages.SEVERAL_INSTANCES.fill(instances=keys))
-    instance, handler = found[0], policy.handlers[0].name
+    instance, handler = usable[0], policy.handlers[0].name
     desired = dc.replace(policy, injection="nvidia-runtime", cdi="auto")
     if policy.set_as_default == "auto":  # leaves the engine's default as it is
         desired = dc.replace(

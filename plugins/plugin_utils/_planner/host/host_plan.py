@@ -82,15 +82,15 @@ def judge_host_combinations(
     """Judge the host by the table of known-bad combinations: as the plan would leave it, or as it
     is if there is no plan.
     """
-    seen = facts.seen
+    host = facts.seen
     return verdict.judge_known_bad(
         planned_host.KnownBadLook(
             policy,
             facts.known_bad,
-            seen.instances,
-            seen.driver,
-            seen.record,
-            seen.freshness,
+            host.instances,
+            host.driver,
+            host.record,
+            host.freshness,
             plan,
         )
     )
@@ -105,7 +105,7 @@ def plan_host(
     or the table stops it.
     """
     try:
-        found = plan_resources(policy, facts, residents)
+        plan = plan_resources(policy, facts, residents)
     except QueryFailed:
         raise
     except PlanError as error:
@@ -115,9 +115,7 @@ def plan_host(
             # what the table needs could not be learned, and the plan is refused as it is
             raise error from None
         raise verdict.explain_refused_plan(policy, more, error) from None
-    return verdict.add_known_bad_advice(
-        policy, judge_host_combinations(policy, facts, found), found
-    )
+    return verdict.add_known_bad_advice(policy, judge_host_combinations(policy, facts, plan), plan)
 
 
 def report_known_bad(
@@ -295,10 +293,10 @@ def get_decision_cause(policy: Policy, facts: seen_host.HostFacts) -> Cause:
     """Return the cause for what goes by the host's decision. Raise PlanError if it rests on a
     component that does not answer.
     """
-    seen, earlier = facts.seen, facts.earlier
-    refusals.require_heard_engines(policy, seen.instances)
-    device_plugin.require_serving_plugin(facts.plugin, seen.record, earlier.plugin_source)
-    return "uninstalled" if earlier.engines - {i.engine for i in seen.instances} else "policy"
+    host, earlier = facts.seen, facts.earlier
+    refusals.require_heard_engines(policy, host.instances)
+    device_plugin.require_serving_plugin(facts.plugin, host.record, earlier.plugin_source)
+    return "uninstalled" if earlier.engines - {i.engine for i in host.instances} else "policy"
 
 
 def order_resource_plans(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
@@ -413,20 +411,20 @@ def plan_host_specs(
     A driver that this same run loads shows its GPUs only afterwards, so the next run writes its
     spec.
     """
-    seen = facts.seen
-    if seen.driver.state == "not-loaded" and nodes.restarts:
+    host = facts.seen
+    if host.driver.state == "not-loaded" and nodes.restarts:
         return Plan(advice=(host_messages.DRIVER_LOADS.fill(),))
-    said = Plan(advice=seen.specs.advise_on_placement(seen.record, kubelet=seen.kubelet.expected))
-    placed, specs = placement.place_specs_in_policy(policy, seen.record), facts.specs.value
+    said = Plan(advice=host.specs.advise_on_placement(host.record, kubelet=host.kubelet.expected))
+    placed, specs = placement.place_specs_in_policy(policy, host.record), facts.specs.value
     done = resource.plan_specs_and_outcome(
         placed,
         specs,
-        seen.record,
-        seen.driver,
+        host.record,
+        host.driver,
         functools.partial(get_decision_cause, policy, facts),
     )
     return merge_plans(
-        [done[0], resource.plan_spec_watch(placed, specs, seen.record, done, program), said]
+        [done[0], resource.plan_spec_watch(placed, specs, host.record, done, program), said]
     )
 
 

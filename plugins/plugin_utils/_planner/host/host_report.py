@@ -104,19 +104,19 @@ def get_operating_system(release: Mapping[str, str]) -> dict[str, str]:
 
 def report_host(policy: Policy, facts: seen_host.HostFacts, plan: Plan) -> dict[str, Any]:
     """Return what a result shows of a host."""
-    seen = facts.seen
+    host = facts.seen
     return {
-        **report_host_facts(seen, plan, policy.state),
+        **report_host_facts(host, plan, policy.state),
         **report_compared_values(facts),
         "os": get_operating_system(facts.installation.repository.release),
         "instances": [
             {"key": i.key, **dc.asdict(i), "refusal": end_with_code(i.refusal.message)}
-            for i in seen.instances
+            for i in host.instances
         ],
-        "driver": dc.asdict(seen.driver),
-        "health": host_health.report_health(policy, facts.health, seen.driver),
-        "kubelet": dc.asdict(seen.kubelet),
+        "driver": dc.asdict(host.driver),
+        "health": host_health.report_health(policy, facts.health, host.driver),
+        "kubelet": dc.asdict(host.kubelet),
         "dra": dra.report_dra(
-            host_plan.judge_claims(policy, facts.dra, seen, after=policy.state == "present")
+            host_plan.judge_claims(policy, facts.dra, host, after=policy.state == "present")
         ),
     }

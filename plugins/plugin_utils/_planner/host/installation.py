@@ -68,8 +68,8 @@ def plan_base_package(policy: Policy, facts: InstallationFacts) -> Plan:
     if policy.state == "absent":
         return Plan()
     record = dc.replace(resource.record_of_options("none", ""), packages=decide.BASE_PACKAGES)
-    pinned, found = plan_installation(policy, facts, record)
-    return plan_first_stages(pinned, facts, record, found, Plan(), Plan())
+    pinned, installed = plan_installation(policy, facts, record)
+    return plan_first_stages(pinned, facts, record, installed, Plan(), Plan())
 
 
 def plan_installation(

@@ -193,7 +193,9 @@ def has_lost_decision(before: Mapping[str, Any], after: Mapping[str, Any]) -> bo
             return True
         if engine.get("default") is True and same.get("default") is not True:
             return True
-    was, will = ((found.get("device_plugin") or {}).get("strategies") for found in (before, after))
+    was, will = (
+        (record.get("device_plugin") or {}).get("strategies") for record in (before, after)
+    )
     return bool(before) and has_fewer_items(was, will)
 
 

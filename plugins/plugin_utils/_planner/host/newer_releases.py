@@ -43,15 +43,15 @@ def is_newer_release(version: str, known: str, numbers: int = 2) -> bool:
     numbers: how many numbers make a release: 2 for minor releases, 1 for branches. A version of an
     unknown form is not newer.
     """
-    found, newest = parse_engine_version(version), parse_engine_version(known)
-    return bool(found and newest and found.release[:numbers] > newest.release[:numbers])
+    parsed, newest = parse_engine_version(version), parse_engine_version(known)
+    return bool(parsed and newest and parsed.release[:numbers] > newest.release[:numbers])
 
 
 def _list_components(
     instances: tuple[Instance, ...], toolkit: str, driver: Driver
 ) -> Iterator[tuple[currency.KnownProject, str, int]]:
-    seen = dict.fromkeys((i.engine, i.version) for i in instances if not i.refusal)
-    for engine, version in seen:
+    engines = dict.fromkeys((i.engine, i.version) for i in instances if not i.refusal)
+    for engine, version in engines:
         if engine in currency.KNOWN:
             yield currency.KNOWN[engine], version, 2
     yield currency.KNOWN["toolkit"], toolkit, 2

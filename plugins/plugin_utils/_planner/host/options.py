@@ -192,15 +192,15 @@ def check_options(options: Mapping[str, Any], *, docker: bool = False) -> None:
 
 def clean_option_paths(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return checked options with each path of a host in its one spelling."""
-    found = {
+    cleaned = {
         name: _clean_value(value) if name in HOST_PATHS else value
         for name, value in options.items()
     }
     if options.get("handlers"):
-        found["handlers"] = {
+        cleaned["handlers"] = {
             name: _clean_handler_binary(value) for name, value in options["handlers"].items()
         }
-    return found
+    return cleaned
 
 
 def _clean_value(value: Any) -> Any:

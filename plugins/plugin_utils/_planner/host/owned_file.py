@@ -67,7 +67,7 @@ def plan_owned_file(
     before, after: the words for people, if they tell more than which content the file has.
     """
     file = require_readable(file)
-    found = before if before is not None or not file.exists else name_content(file.content)
+    shown = before if before is not None or not file.exists else name_content(file.content)
     change: transaction.Write = {
         "path": file.path,
         "op": "write",
@@ -78,7 +78,7 @@ def plan_owned_file(
     return Plan(
         differences=(
             Difference(
-                "file", file.path, key, found, name_content(text) if after is None else after, why
+                "file", file.path, key, shown, name_content(text) if after is None else after, why
             ),
         ),
         changes=(change,),

@@ -98,23 +98,23 @@ def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:
 
     A host whose engine is configured by others is not refused: it is reported, and not managed.
     """
-    found = tuple(instances)
+    every_instance = tuple(instances)
     if not policy.engines:
         raise PlanError(host_messages.NO_ENGINE_CHOSEN.fill())
-    if not found:
+    if not every_instance:
         here = policy.root == "/"
         row = host_messages.NO_ENGINE_HERE if here else host_messages.NO_ENGINE_IN_TREE
         raise PlanError(row.fill())
     cause = (
         None
-        if any(not i.refusal and is_engine_chosen(policy, i) for i in found)
-        else choose_refused_engine(policy, found)
+        if any(not i.refusal and is_engine_chosen(policy, i) for i in every_instance)
+        else choose_refused_engine(policy, every_instance)
     )
     if cause:
         raise build_refused_instance_error(cause)
     for engine in policy.engines:
-        if engine != "auto" and not any(i.engine == engine for i in found):
-            others = ", ".join(i.key for i in found)
+        if engine != "auto" and not any(i.engine == engine for i in every_instance):
+            others = ", ".join(i.key for i in every_instance)
             raise PlanError(host_messages.ENGINE_NOT_HERE.fill(engine=engine, found=others))
 
 

@@ -59,17 +59,17 @@ def require_bounded_json(text: str) -> None:
     bare = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
     most = max(MOST, len(text) // SPARSE)
     depth = 0
-    for count, found in enumerate(_TOKEN.finditer(bare), 1):
-        first = bare[found.start()]
+    for count, token in enumerate(_TOKEN.finditer(bare), 1):
+        first = bare[token.start()]
         if first in "[{":
             depth += 1
         elif first in "]}":
             depth -= 1
         problem = _find_problem(
-            depth, count, most, 0 if first == '"' else found.end() - found.start()
+            depth, count, most, 0 if first == '"' else token.end() - token.start()
         )
         if problem:
-            raise TooLargeJson(problem, bare.count("\n", 0, found.start()) + 1)
+            raise TooLargeJson(problem, bare.count("\n", 0, token.start()) + 1)
 
 
 def _find_problem(depth: int, count: int, most: int, length: int) -> str:

@@ -124,7 +124,7 @@ def dump_with_hidden(value: Any) -> str:
 def list_hidden_values(value: Any) -> list[Hidden]:
     """Return all hidden values in a table, in order."""
     if isinstance(value, Mapping):
-        return [found for inner in value.values() for found in list_hidden_values(inner)]
+        return [hidden for inner in value.values() for hidden in list_hidden_values(inner)]
     return [value] if isinstance(value, Hidden) else []
 
 

@@ -53,22 +53,22 @@ def require_bounded_toml(text: str, path: str) -> None:
         what = messages.TOML_TOO_MANY_SIGNS.fill(count=many, limit=MOST)
         raise _build_too_much(text, path, at, what)
     level = 0
-    for found in _TOKEN.finditer(text):
-        if found["long"]:
+    for token in _TOKEN.finditer(text):
+        if token["long"]:
             raise _build_too_much(
-                text, path, found.start(), messages.KEY_TOO_DEEP.fill(limit=PARTS)
+                text, path, token.start(), messages.KEY_TOO_DEEP.fill(limit=PARTS)
             )
-        if found["open"]:
+        if token["open"]:
             level += 1
             if level > OPEN:
                 raise _build_too_much(
-                    text, path, found.start(), messages.TOO_MANY_BRACKETS.fill(limit=OPEN)
+                    text, path, token.start(), messages.TOO_MANY_BRACKETS.fill(limit=OPEN)
                 )
-        elif found["close"]:
+        elif token["close"]:
             level = max(level - 1, 0)
-        elif found.end() - found.start() > LONGEST and found.group()[0] not in "\"'#":
+        elif token.end() - token.start() > LONGEST and token.group()[0] not in "\"'#":
             raise _build_too_much(
-                text, path, found.start(), messages.WORD_TOO_LONG.fill(limit=LONGEST)
+                text, path, token.start(), messages.WORD_TOO_LONG.fill(limit=LONGEST)
             )
 
 

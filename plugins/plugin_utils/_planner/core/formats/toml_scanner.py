@@ -182,7 +182,7 @@ def find_first_toml_comment(text: str) -> int | None:
     a string does not begin one.
     """
     return next(
-        (found.start() for found in _STRING_OR_COMMENT.finditer(text) if found.group() == "#"), None
+        (token.start() for token in _STRING_OR_COMMENT.finditer(text) if token.group() == "#"), None
     )
 
 

@@ -247,16 +247,16 @@ class TableShape:
     def read(self, value: Any, asked: AskedQuery) -> dict[str, Any]:
         if not is_exactly(value, dict):
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name, shape in self.fields.items():
             key = name.removesuffix("?")
             if key in value:
-                found[key] = _read_field(key, shape, value[key], asked)
+                fields[key] = _read_field(key, shape, value[key], asked)
             elif key == name:
                 raise BrokenShape(messages.KEY_MISSING.fill(), (key,))
-        if self.needs and not any(key in found for key in self.needs):
+        if self.needs and not any(key in fields for key in self.needs):
             raise BrokenShape(messages.NONE_OF_KEYS.fill(names=", ".join(self.needs)))
-        return found
+        return fields
 
 
 def _read_field(key: str, shape: Shape, value: Any, asked: AskedQuery) -> Any:

@@ -58,13 +58,13 @@ def split_word(word: str, width: int) -> list[str]:
 
     So names stay whole. Without a mark, a part is as long as the line.
     """
-    found, at = [], 0
+    parts, at = [], 0
     while len(word) - at > width:
         marked = max(word.rfind(mark, at + width // 2, at + width) for mark in MARKS)
         end = marked + 1 if marked >= 0 else at + width
-        found.append(word[at:end])
+        parts.append(word[at:end])
         at = end
-    return [*found, word[at:]]
+    return [*parts, word[at:]]
 
 
 def lay_out_paragraph(text: str, width: int, indent: int, more: int = 2) -> list[str]:
@@ -90,13 +90,13 @@ def lay_out_table(head: Row, rows: Sequence[Row], width: int) -> list[str]:
     if last >= min(natural[-1], MIN_LAST_COLUMN):
         return [line for row in cells for line in lay_out_row(row, [*natural[:-1], last])]
     widths = narrow_columns(natural[:-1], width)
-    found = lay_out_row(cells[0][:-1], widths)
+    lines = lay_out_row(cells[0][:-1], widths)
     for row in cells[1:]:
-        found += [
+        lines += [
             *lay_out_row(row[:-1], widths),
             *(" " * INDENT + line for line in wrap(row[-1], width - INDENT) if line),
         ]
-    return found
+    return lines
 
 
 def narrow_columns(widths: Sequence[int], width: int) -> list[int]:

@@ -40,10 +40,10 @@ def merge_sentences(sentences: Iterable[str]) -> str:
     Words that differ become `[one or other]`, or `[N values]`; sentences of other shapes are
     counted.
     """
-    found = list(dict.fromkeys(" ".join(s.split()) for s in sentences))
-    if len(found) < 2:
-        return "".join(found)
-    split = [s.split() for s in found]
+    distinct = list(dict.fromkeys(" ".join(s.split()) for s in sentences))
+    if len(distinct) < 2:
+        return "".join(distinct)
+    split = [s.split() for s in distinct]
     alike = [words for words in split if len(words) == len(split[0])]
     merged = " ".join(merge_word(column) for column in zip(*alike, strict=True))
     others = len(split) - len(alike)

@@ -117,7 +117,7 @@ def group_cases(by_name: Mapping[str, hosts.Host]) -> list[dict[str, Any]]:
         same.setdefault(
             (host["outcome"], sentences.get_sentence_key(host["why"], name)), []
         ).append(name)
-    return [describe_case(found, by_name) for found in same.values()]
+    return [describe_case(alike, by_name) for alike in same.values()]
 
 
 def describe_case(found: Sequence[str], by_name: Mapping[str, hosts.Host]) -> dict[str, Any]:
@@ -188,4 +188,4 @@ def merge_equal(entries: Iterable[Entry], keys: Sequence[str]) -> list[dict[str,
     same: dict[tuple[str, ...], list[str]] = {}
     for name, entry in entries:
         same.setdefault(tuple(entry[key] for key in keys), []).append(name)
-    return [{**dict(zip(keys, row, strict=True)), "hosts": found} for row, found in same.items()]
+    return [{**dict(zip(keys, row, strict=True)), "hosts": alike} for row, alike in same.items()]

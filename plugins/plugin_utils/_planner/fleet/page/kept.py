@@ -52,10 +52,10 @@ def warn_of_hosts_in_several(kept: Mapping[str, Any]) -> list[str]:
     """Report the hosts that are in several reports and were taken for one. Two hosts of one name
     would be one row.
     """
-    found = list_hosts_in_several(kept)
-    if not found:
+    repeated = list_hosts_in_several(kept)
+    if not repeated:
         return []
-    return [messages.HOSTS_TWICE.fill(hosts=names.show_some_runs(found))]
+    return [messages.HOSTS_TWICE.fill(hosts=names.show_some_runs(repeated))]
 
 
 def merge_reports(kept: Mapping[str, Any], at: str) -> document.Document:

@@ -57,7 +57,7 @@ def apply_columns(
         # which knows JSON's types only, and no subclasses of them, as Ansible has for strings
         if by_library:
             value = json.loads(json.dumps(value, default=str))
-        return [format_cell(found(value)) for found in searches]
+        return [format_cell(find(value)) for find in searches]
 
     return dc.replace(view, titles=tuple(c.title for c in wanted), cells=cells)
 

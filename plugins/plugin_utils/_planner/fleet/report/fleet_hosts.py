@@ -131,13 +131,13 @@ def fold_equal_rows(rows: Sequence[tuple[str, tuple[str, ...]]]) -> list[tuple[s
     """Merge the lines of hosts with equal cells, from three hosts on. The last cell, a sentence,
     may differ in a host's own words.
     """
-    found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    alike: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for host, row in rows:
-        found.setdefault((*row[:-1], sentences.get_sentence_key(row[-1], host)), []).append(
+        alike.setdefault((*row[:-1], sentences.get_sentence_key(row[-1], host)), []).append(
             (host, row[-1])
         )
     folded: list[tuple[str, ...]] = []
-    for key, same in found.items():
+    for key, same in alike.items():
         if len(same) < FOLDED_FROM:
             folded += [(host, *key[:-1], sentence) for host, sentence in same]
         else:

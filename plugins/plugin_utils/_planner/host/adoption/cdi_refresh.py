@@ -258,8 +258,8 @@ def stop(policy: Policy, facts: RefreshFacts, record: HostDecision) -> Plan:
     run takes its file away. The links that enable the units stay: without the masks all is as it
     was.
     """
-    found = facts.state.value
-    if found.generator:
+    refresh = facts.state.value
+    if refresh.generator:
         return Plan()
     coming = (
         policy.root == "/"
@@ -267,7 +267,7 @@ def stop(policy: Policy, facts: RefreshFacts, record: HostDecision) -> Plan:
         and policy.packages == "present"
         and not policy.single
     )
-    if not (found.present or coming):
+    if not (refresh.present or coming):
         return Plan()
     why = messages.ONE_WRITER.fill()
     busy = [u for u in MASKS if policy.root == "/" and is_active(facts, u)]
@@ -288,7 +288,7 @@ def stop(policy: Policy, facts: RefreshFacts, record: HostDecision) -> Plan:
     planned = merge_plans([stops, masks])
     # If the masks exist already, nothing was left by others: this run may have installed the
     # package itself, a stage earlier.
-    if not found.present or masks.empty:
+    if not refresh.present or masks.empty:
         return planned
     unit = next((path for path in UNIT_FILES if facts.is_there.get(path)), UNIT_FILES[0])
     left = Leftover(

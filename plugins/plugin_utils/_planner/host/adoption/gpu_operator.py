@@ -192,25 +192,25 @@ def judge_operator_state(
 
     files: configurations that it wrote.
     """
-    found = tuple(instances)
+    every_instance = tuple(instances)
     facts.asked.require(list_questions(policy))
     programs = dict.fromkeys(
-        program for i in found for program in list_operator_handlers(i).values()
+        program for i in every_instance for program in list_operator_handlers(i).values()
     )
     traces = (*(mark for mark in MARKS if facts.is_there.get(mark)), *programs, *files)
     if not traces:
         return State("absent")
     if policy.root != "/":
         return State("dead", messages.NO_ENGINE_RUNS.fill(), traces)
-    facts.asked.require(_list_evidence_questions(facts, found))
-    alive = _sign_of_life(facts, found)
+    facts.asked.require(_list_evidence_questions(facts, every_instance))
+    alive = _sign_of_life(facts, every_instance)
     if alive:
         return State("live", alive, traces)
     if not _may_have_kubelet(facts):
         return State("dead", messages.KUBELET_ABSENT.fill(), traces)
     declared = policy.operator_toolkit == "gone"
     doubt = (_explain_kubelet_doubt(facts) if not declared else "") or _explain_pod_doubt(
-        facts, found
+        facts, every_instance
     )
     if doubt:
         return State("unknown", doubt, traces)

@@ -210,9 +210,9 @@ def choose_listed_packages(
     for offer in offers:
         by_version.setdefault(offer.version, {}).setdefault(offer.name, offer)
     whole = {
-        version: found
-        for version, found in by_version.items()
-        if set(LEGACY_PACKAGES) <= set(found)
+        version: family
+        for version, family in by_version.items()
+        if set(LEGACY_PACKAGES) <= set(family)
     }
     if not whole:
         raise PlanError(
@@ -224,9 +224,9 @@ def choose_listed_packages(
         else [find_newest_listed(whole)]
     )
     return tuple(
-        found
+        package
         for name in dict.fromkeys(names)
-        for found in sorted(whole[name].values(), key=lambda offer: offer.name)
+        for package in sorted(whole[name].values(), key=lambda offer: offer.name)
     )
 
 

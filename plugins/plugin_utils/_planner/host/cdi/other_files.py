@@ -152,10 +152,10 @@ def require_no_chosen_names(
 
     They would be thrown away with it, and containers are started with them.
     """
-    found = parse_other_spec(file)
+    their_spec = parse_other_spec(file)
     names = (
-        cdi_files.list_chosen_names(cdi_files.list_lost_device_names(found, spec))
-        if found and found.kind == spec.kind and policy.adopt == "auto"
+        cdi_files.list_chosen_names(cdi_files.list_lost_device_names(their_spec, spec))
+        if their_spec and their_spec.kind == spec.kind and policy.adopt == "auto"
         else ()
     )
     if names:

@@ -251,9 +251,12 @@ def compare_driver(spec: Spec, there: SpecHost) -> Iterator[Stale]:
     live = there.user_space or frozenset({there.driver.version} - {""})
     strange = [v for v in list_recorded_drivers(spec) if live and v not in live]
     if strange:
-        recorded, found = ", ".join(strange), ", ".join(sorted(live))
+        recorded, current = ", ".join(strange), ", ".join(sorted(live))
         yield Stale(
-            "driver", recorded, found, messages.STALE_DRIVER.fill(recorded=recorded, found=found)
+            "driver",
+            recorded,
+            current,
+            messages.STALE_DRIVER.fill(recorded=recorded, found=current),
         )
 
 
@@ -301,7 +304,7 @@ def compare_gpus(spec: Spec, there: SpecHost) -> Iterator[Stale]:
 
 def find_lost_gpus(named: Mapping[str, frozenset[str]], gpus: list[SeenGpu]) -> Iterator[Stale]:
     nodes = {f"/dev/nvidia{g.minor}" for g in gpus}
-    gone = sorted({node for found in named.values() for node in found} - nodes)
+    gone = sorted({node for paths in named.values() for node in paths} - nodes)
     uuids = {g.uuid for g in gpus}
     if "" not in uuids:
         gone += sorted(name for name in named if name.startswith("GPU-") and name not in uuids)
@@ -311,7 +314,7 @@ def find_lost_gpus(named: Mapping[str, frozenset[str]], gpus: list[SeenGpu]) -> 
 
 
 def find_new_gpus(named: Mapping[str, frozenset[str]], gpus: list[SeenGpu]) -> Iterator[Stale]:
-    known = {node for found in named.values() for node in found}
+    known = {node for paths in named.values() for node in paths}
     missing = [g for g in gpus if f"/dev/nvidia{g.minor}" not in known]
     if missing:
         shown = ", ".join(f"{g.index} ({g.bus_id})" for g in missing)
@@ -371,12 +374,12 @@ def describe_mig(gone: str, lacking: str) -> Message:
 
 
 def compare_nodes(spec: Spec, writer: Writer, there: SpecHost) -> Iterator[Stale]:
-    seen: set[tuple[str, int | None, int | None]] = set()
+    compared: set[tuple[str, int | None, int | None]] = set()
     for edit in list_spec_edits(spec):
         for node in edit.device_nodes:
             entry = (get_live_path(node), node.major, node.minor)
-            if entry not in seen:
-                seen.add(entry)
+            if entry not in compared:
+                compared.add(entry)
                 yield from compare_node(
                     node,
                     there.there.get(get_live_path(node)),

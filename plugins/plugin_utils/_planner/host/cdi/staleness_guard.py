@@ -260,21 +260,21 @@ def build_gpu_fact(facts: WatchFacts, pattern: str, spec: Spec) -> dict[str, Any
         if d.name.startswith("GPU-")
         for n in d.edits.device_nodes
     }
-    seen = build_seen_fact(facts, "the set of GPUs", pattern, INFORMATION)
+    fact = build_seen_fact(facts, "the set of GPUs", pattern, INFORMATION)
     named = [
         [path, bus, minor, uuids.get(f"/dev/nvidia{minor}")]
-        for path, bus, minor, _uuid in seen["found"]
+        for path, bus, minor, _uuid in fact["found"]
     ]
-    return {**seen, "found": named}
+    return {**fact, "found": named}
 
 
 def build_seen_fact(
     facts: WatchFacts, what: str, pattern: str, finds: Iterable[str]
 ) -> dict[str, Any]:
-    found = sorted(
+    files = sorted(
         [f.path, *list_found_groups(finds, f.content or "")] for f in facts.globs.get(pattern)
     )
-    return {"what": what, "each": pattern, "find": list(finds), "found": found}
+    return {"what": what, "each": pattern, "find": list(finds), "found": files}
 
 
 def list_found_groups(finds: Iterable[str], text: str) -> list[str | None]:

@@ -262,7 +262,7 @@ def read_gpus(obs: Observation, p: GpuPaths) -> tuple[tuple[SeenGpu, ...], Messa
     """Return the GPUs in NVML's order, which is that of the bus, and a complaint about the first
     file that is not whole.
     """
-    found: list[tuple[str, int, str, str]] = []
+    reported: list[tuple[str, int, str, str]] = []
     complaint: Message | None = None
     for f in obs.list_glob_files(p.information):
         facts = parse_driver_fields(read_proc_text(f))
@@ -273,13 +273,13 @@ def read_gpus(obs: Observation, p: GpuPaths) -> tuple[tuple[SeenGpu, ...], Messa
             lacking = "Device Minor" if BUS_ID.fullmatch(bus) else "Bus Location"
             complaint = complaint or messages.FILE_CUT_SHORT.fill(path=f.path, field=repr(lacking))
             continue
-        found.append(
+        reported.append(
             (bus, minor, get_known_uuid(facts.get("GPU UUID", "")), facts.get("Model", ""))
         )
     gpus = (
         SeenGpu(index, minor, bus, uuid, model)
         for index, (bus, minor, uuid, model) in enumerate(
-            sorted(found, key=lambda gpu: get_bus_position(gpu[0]))
+            sorted(reported, key=lambda gpu: get_bus_position(gpu[0]))
         )
     )
     return tuple(gpus), complaint
@@ -399,8 +399,8 @@ def count_mig_devices(policy: Policy, obs: Observation) -> Mapping[int, int]:
 
     A MIG device is a compute instance. The driver's capability files count GPUs by minor.
     """
-    found = (OF_GPU.search(path) for path in list_mig_instance_paths(policy, obs) if "/ci" in path)
-    return collections.Counter(int(minor[1]) for minor in found if minor)
+    minors = (OF_GPU.search(path) for path in list_mig_instance_paths(policy, obs) if "/ci" in path)
+    return collections.Counter(int(minor[1]) for minor in minors if minor)
 
 
 def read_proc_text(f: ObservedFile) -> str:

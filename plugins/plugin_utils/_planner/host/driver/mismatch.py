@@ -77,8 +77,8 @@ def list_mismatch_questions() -> list[queries.Question]:
 def read_disk_modules(obs: Observation) -> Modules:
     kernel = str(obs.host.get("kernel") or "")
     built, kernels = {}, set()
-    for found in obs.get_answer(list_mismatch_questions()[0]).get("files") or ():
-        path = str(found.get("path"))
+    for file in obs.get_answer(list_mismatch_questions()[0]).get("files") or ():
+        path = str(file.get("path"))
         build, place = BUILD.search(path), KERNEL.search(path)
         if build:
             kernels.add(build[2])
@@ -127,11 +127,11 @@ def describe_mismatch(
     if version in disk.built:
         return Mismatch(True, messages.REBOOT_DUE.fill(**files, module=disk.built[version]))
     if disk.built:
-        found, path = find_newest_module(disk.built)
+        newest, path = find_newest_module(disk.built)
         return Mismatch(
             True,
             messages.MODULE_ON_DISK_DIFFERS.fill(
-                **files, found=found, module=path, kernel=disk.kernel
+                **files, found=newest, module=path, kernel=disk.kernel
             ),
         )
     if is_running_module_missing(disk):

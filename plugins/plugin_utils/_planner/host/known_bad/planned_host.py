@@ -298,11 +298,11 @@ def map_file_states(look: KnownBadLook, instance: Instance) -> dict[State, bool 
         if root
         else False
     )
-    found: tuple[bool, ...] = (
+    states: tuple[bool, ...] = (
         above,
         files.schema >= 3,
         ignored_keys.names_cni_directory(files),
         ignored_keys.switches_cdi_off(files),
         ignored_keys.configures_tracing(files),
     )
-    return dict(zip(OF_FILES, found, strict=True))
+    return dict(zip(OF_FILES, states, strict=True))

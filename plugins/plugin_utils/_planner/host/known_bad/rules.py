@@ -179,7 +179,7 @@ def judge_rows(rows: Iterable[KnownBadRow], hosts: Sequence[HostView]) -> Judged
 
     hosts: the views of one host, one for each engine.
     """
-    found, unclear = [], []
+    met, unclear = [], []
     for row in rows:
         verdicts = [
             lacking
@@ -187,7 +187,7 @@ def judge_rows(rows: Iterable[KnownBadRow], hosts: Sequence[HostView]) -> Judged
             if lacking is not None
         ]
         if () in verdicts:
-            found.append(row)
+            met.append(row)
         elif verdicts:
             unclear.append(
                 (
@@ -201,7 +201,7 @@ def judge_rows(rows: Iterable[KnownBadRow], hosts: Sequence[HostView]) -> Judged
                     ),
                 )
             )
-    return JudgedRows(tuple(found), tuple(unclear))
+    return JudgedRows(tuple(met), tuple(unclear))
 
 
 def list_unknown_conditions(row: KnownBadRow, host: HostView) -> tuple[Condition, ...] | None:

@@ -274,7 +274,7 @@ def advise_on_owner_settings(
     Raise one NeedMore for all paths that the look did not ask for.
     """
     cgroups = toml.look_up_toml(document.data, NO_CGROUPS) is not True
-    read, seen = frozenset(modes), SeenSettings(document.data, facts.exists)
+    read, settings = frozenset(modes), SeenSettings(document.data, facts.exists)
     advice: list[Message] = []
     unanswered = []
     for setting in SETTINGS:
@@ -282,7 +282,7 @@ def advise_on_owner_settings(
         if value is None or file_places.is_hidden_value(value) or not setting.modes & read:
             continue
         try:
-            wrong = setting.wrong(value, seen)
+            wrong = setting.wrong(value, settings)
             advice += (
                 [describe(document, setting, wrong)]
                 if wrong and (setting.nested or not facts.nested.value)

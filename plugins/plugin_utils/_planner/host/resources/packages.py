@@ -285,7 +285,9 @@ def list_install_commands(
     Undoing moves packages back to their version and removes the new ones.
     """
     there, new = {n: v for n, v in now.items() if v}, [n for n, v in now.items() if not v]
-    moves = any(not base_package.matches_wanted_version(found, version) for found in there.values())
+    moves = any(
+        not base_package.matches_wanted_version(present, version) for present in there.values()
+    )
     if new and moves:  # undone by two commands, so there are two
         return (
             *list_install_commands(installer, there, version, downgrade, why),

@@ -293,7 +293,7 @@ def plan_needed_repository(
     ):
         return Plan()
     where = get_repository_family(facts.release)
-    found = plan_repository_files(
+    plan = plan_repository_files(
         facts,
         url=policy.toolkit_repository,
         key=policy.toolkit_key,
@@ -301,14 +301,14 @@ def plan_needed_repository(
         state="present",
         adopt=policy.adopt == "auto",
     )
-    if not found.changes:
-        return found
+    if not plan.changes:
+        return plan
     url = check_repository_address(policy.toolkit_repository, where)
     require_reachable(facts.reach.get(url), url)
     more = messages.PACKAGES_FROM_DEFAULT if default else messages.PACKAGES_FROM_OPTION
     said = (more.fill(url=url), *advise_on_address(policy.toolkit_repository, where))
     return dc.replace(
-        found,
+        plan,
         beforehand=said,
         **repository_check.build_repository_check(where.manager, where.list_path, where.key_path),
     )
@@ -436,10 +436,10 @@ def require_reachable(reach: Mapping[str, Any], url: str) -> None:
     """Raise NoSource if the host cannot reach the repository, before any change. A package
     manager's own proxy is not judged.
     """
-    found = reach.get("value") or {}
-    if "error" in reach or not found.get("tried") or found.get("reached"):
+    answer = reach.get("value") or {}
+    if "error" in reach or not answer.get("tried") or answer.get("reached"):
         return
-    raise NoSource(messages.OUT_OF_REACH.fill(problem=found.get("why")), where=url)
+    raise NoSource(messages.OUT_OF_REACH.fill(problem=answer.get("why")), where=url)
 
 
 def _read_nvidia_key(obs: Observation) -> str:

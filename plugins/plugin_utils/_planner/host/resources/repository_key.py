@@ -45,11 +45,11 @@ def compute_key_fingerprint(key: str) -> str:
 
 def list_key_packets(key: str) -> list[tuple[int, bytes]]:
     """Return (type, body) of each packet of a key whose fingerprint was taken."""
-    data, at, found = decode_armored_key(key), 0, []
+    data, at, packets = decode_armored_key(key), 0, []
     while at < len(data):
         kind, body, at = _read_packet(data, at)
-        found.append((kind, body))
-    return found
+        packets.append((kind, body))
+    return packets
 
 
 def _require_lines(key: str, lines: list[str]) -> None:

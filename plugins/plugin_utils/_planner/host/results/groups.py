@@ -92,17 +92,17 @@ def show_group(
         ),
     ]
     place = ""
-    seen = {
+    by_host = {
         host: share_group_differences(results[host])
         if len(hosts) > 1
         else results[host]["differences"]
         for host in hosts
     }
-    for n, difference in enumerate(seen[hosts[0]][:DIFFERENCES_SHOWN]):
+    for n, difference in enumerate(by_host[hosts[0]][:DIFFERENCES_SHOWN]):
         if is_whole_file_difference(difference) != place:
             place = is_whole_file_difference(difference)
             lines += layout.lay_out_paragraph(place, width, 2)
-        lines += show_group_difference([(host, seen[host][n]) for host in hosts], width, reasons)
+        lines += show_group_difference([(host, by_host[host][n]) for host in hosts], width, reasons)
     rest = len(first["differences"]) - DIFFERENCES_SHOWN
     lines += (
         layout.lay_out_paragraph(f"and {names.count_noun(rest, 'more difference')}", width, 2)

@@ -46,12 +46,12 @@ def list_leftover_lines(
 
     details: whether to show as well what was taken over earlier, or without a change.
     """
-    found: dict[Hashable, list[tuple[str, Leftover]]] = {}
+    alike: dict[Hashable, list[tuple[str, Leftover]]] = {}
     for host, result in sorted(results.items(), key=lambda item: names.build_natural_key(item[0])):
         for left in (result.get("leftovers") or ())[:FILES_SHOWN]:
             if details or left.get("fate") != "adopted" or is_leftover_taken(result, left):
-                found.setdefault(get_leftover_shape(left, host), []).append((host, left))
-    if not found:
+                alike.setdefault(get_leftover_shape(left, host), []).append((host, left))
+    if not alike:
         return []
     planned = check or any("would_restart" in result for result in results.values())
     return [
@@ -59,7 +59,7 @@ def list_leftover_lines(
         TITLE,
         *(
             line
-            for same in found.values()
+            for same in alike.values()
             for line in show_leftover(same, width, WOULD if planned else FATES)
         ),
     ]

@@ -108,14 +108,14 @@ def describe_rollback(answer: Mapping[str, Any]) -> str:
 
 def describe_trouble(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return what went wrong on the host as the parts of an error, as a result has them."""
-    found, error = describe_answer_trouble(answer), answer.get("error") or {}
+    trouble, error = describe_answer_trouble(answer), answer.get("error") or {}
     parts = {
-        "what": found.what,
+        "what": trouble.what,
         "where": str(error.get("where") or ""),
         "line": None,
-        "why": found.why,
+        "why": trouble.why,
     }
-    return {"error": {"code": found.code, **parts, "next": found.next}}
+    return {"error": {"code": trouble.code, **parts, "next": trouble.next}}
 
 
 def get_unit_logs(answer: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -29,8 +29,8 @@ def build_host_row(
     instances: Iterable[Instance], record: HostDecision, plan: Plan, driver: Driver
 ) -> dict[str, str]:
     """Build the row of a host for the table: engine, gpus, injection, restarted, why."""
-    found = tuple(instances)
-    by_key = {i.key: i for i in found}
+    every_instance = tuple(instances)
+    by_key = {i.key: i for i in every_instance}
     decided = [d.instance for d in record.decisions]
     engines = [
         f"{name_shown_engine(d.engine)} {d.engine_version}{name_rendering_manager(by_key.get(d.instance))}"
@@ -38,7 +38,7 @@ def build_host_row(
     ]
     engines += [
         f"{name_shown_engine(i.engine)} {i.version}".strip() + name_rendering_manager(i)
-        for i in found
+        for i in every_instance
         if i.key not in decided
     ]
     return {

@@ -169,8 +169,8 @@ def parse_compute_mode(text: str) -> str:
 def _read_intervals(obs: Observation) -> dict[int, Interval]:
     said = obs.get_command(SLICES)
     require_smi_answer(said, SLICES)
-    found = (re.search(SLICE, line) for line in said.stdout.splitlines())
-    return {int(match.group(1)): match.group(2).lower() for match in found if match}  # type: ignore[misc]
+    matches = (re.search(SLICE, line) for line in said.stdout.splitlines())
+    return {int(match.group(1)): match.group(2).lower() for match in matches if match}  # type: ignore[misc]
 
 
 def require_known_modes(gpu: Modes) -> None:

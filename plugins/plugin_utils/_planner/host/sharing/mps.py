@@ -516,7 +516,7 @@ def find_unrecorded_daemons(facts: MpsFacts) -> dict[str, Any]:
 def own_daemons(facts: MpsFacts) -> list[str]:
     """List the GPUs whose daemons run, by the control groups of services of the host's systemd."""
     groups = (OWN_GROUP.match(str(p.get("cgroup", ""))) for p in facts.processes.value)
-    return [found.group(1) for found in groups if found and wanted.UUID.fullmatch(found.group(1))]
+    return [match.group(1) for match in groups if match and wanted.UUID.fullmatch(match.group(1))]
 
 
 # ---------------------------------------------------------------- the end of a daemon

@@ -135,13 +135,13 @@ def _require_short(texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Raise PlanError if the files together exceed what is read of one unit, whatever the host
     sends.
     """
-    found, length = [], 0
+    files, length = [], 0
     for path, text in texts:
         length += len(text)
         if length > LONGEST:
             raise PlanError(messages.FILES_TOO_LONG.fill(limit=LONGEST), where=path)
-        found.append((path, text))
-    return found
+        files.append((path, text))
+    return files
 
 
 def _has(given: Iterable[str], flag: str) -> bool:

@@ -68,20 +68,20 @@ def read_service(texts: Iterable[tuple[str, str]], unit: str, *, alias: bool = F
     files: list[str] = []
     name = "" if alias else unit
     for path, text in texts:
-        for found in read_section(text, "Service"):
-            value = found.value
+        for line in read_section(text, "Service"):
+            value = line.value
             try:
-                if found.key == "ExecStart":
+                if line.key == "ExecStart":
                     commands = _extend_list(
-                        commands, read_commands(value, name, path, found.line), value
+                        commands, read_commands(value, name, path, line.line), value
                     )
-                elif found.key == "Environment":
+                elif line.key == "Environment":
                     more = [
                         words.fill_specifiers(word.text, name)
                         for word in words.split_words(value, escapes=True)
                     ]
                     assignments = _extend_list(assignments, more, value)
-                elif found.key == "EnvironmentFile":
+                elif line.key == "EnvironmentFile":
                     files = _extend_list(files, [words.fill_specifiers(value, name)], value)
             except words.Unbalanced:  # as systemd does, which logs it
                 continue

@@ -133,15 +133,20 @@ def fill_variables(words: list[str], variables: Mapping[str, str], most: int) ->
     for word in words:
         if _WHOLE_WORD.match(word):
             if word not in divided:
-                divided[word] = [found.text for found in split_relaxed(variables.get(word[1:], ""))]
+                divided[word] = [part.text for part in split_relaxed(variables.get(word[1:], ""))]
             more = divided[word]
         else:
             _require_room(
                 most
-                - sum(len(variables.get(found[1] or "", "")) for found in _VARIABLE.finditer(word))
+                - sum(
+                    len(variables.get(variable[1] or "", ""))
+                    for variable in _VARIABLE.finditer(word)
+                )
             )
             more = [
-                _VARIABLE.sub(lambda found: variables.get(found[1], "") if found[1] else "$", word)
+                _VARIABLE.sub(
+                    lambda variable: variables.get(variable[1], "") if variable[1] else "$", word
+                )
             ]
         most -= sum(len(one) + 1 for one in more)
         _require_room(most)
@@ -167,9 +172,9 @@ def split_relaxed(value: str) -> list[Word]:
 def name_variables(words: list[str]) -> set[str]:
     """Name the variables that these words refer to."""
     braced = {
-        found[1]
+        variable[1]
         for word in words
-        for found in _VARIABLE.finditer(word)
-        if found[1] and not _WHOLE_WORD.match(word)
+        for variable in _VARIABLE.finditer(word)
+        if variable[1] and not _WHOLE_WORD.match(word)
     }
     return braced | {word[1:] for word in words if _WHOLE_WORD.match(word)}

@@ -113,7 +113,7 @@ def list_cases(
     more: further requests to an engine that resolves devices itself.
     """
     by_key = {i.key: i for i in instances}
-    found = []
+    cases = []
     engines = [d.engine for d in host.decisions]
     for decision in host.decisions:
         subject = decision.engine if engines.count(decision.engine) == 1 else decision.instance
@@ -128,11 +128,11 @@ def list_cases(
                 for ask in more
                 if decision.injection == "native-cdi"
             ]
-            found += [
+            cases += [
                 _finish_case(_drop_fabric(case, fabric), subject, decision, instance, status, image)
                 for case in row
             ]
-    return found
+    return cases
 
 
 def _choose_way(host: HostDecision) -> Way:
@@ -168,8 +168,8 @@ def _list_row_cases(
         )
     handler = "" if decision.default or not decision.handler else decision.handler
     record = evidence_file if decision.injection in ("legacy", "oci-hook") else ""
-    found = [_build_runtime_case(a, handler, gpus, way=way, record=record) for a in list_asks(gpus)]
-    return found + ([_build_refused_variable(handler, gpus, record)] if strict and gpus else [])
+    cases = [_build_runtime_case(a, handler, gpus, way=way, record=record) for a in list_asks(gpus)]
+    return cases + ([_build_refused_variable(handler, gpus, record)] if strict and gpus else [])
 
 
 def _build_native_case(ask: Ask, instance: Instance, gpus: tuple[SeenGpu, ...]) -> dict[str, Any]:
@@ -294,16 +294,16 @@ def _list_nodes(
     # without it; only NVML knows.
     sure = [g.minor for g in gpus if g.minor in minors and (g.migs or not mixed)]
     wanted: dict[int, Expect] = {minor: given if minor in sure else "optional" for minor in minors}
-    found = [
+    nodes = [
         _describe_node(
             f"/dev/nvidia{g.minor}", [GPU_MAJOR, g.minor], wanted.get(g.minor, "refused")
         )
         for g in gpus
     ]
-    found.append(
+    nodes.append(
         _describe_node(CONTROL, [GPU_MAJOR, CONTROL_MINOR], given if minors else "refused")
     )
-    return found + [
+    return nodes + [
         _describe_node(path, None, "optional" if minors else "refused") for path in COMPANIONS
     ]
 
@@ -320,9 +320,9 @@ def _finish_case(
     status: Mapping[str, Any],
     image: str,
 ) -> dict[str, Any]:
-    found = {**case, **get_engine_way(case, decision.engine, instance.binary)}
+    finished = {**case, **get_engine_way(case, decision.engine, instance.binary)}
     return {
-        **found,
+        **finished,
         "name": f"{subject}: {case['name']}",
         "engine": decision.engine,
         "manager": instance.manager,

@@ -105,7 +105,7 @@ def plan_verification(
     nodes = facts.nodes.value
     fabric = (*gpus.list_switch_nodes(nodes), *gpus.list_channel_nodes(nodes)[:FEW])
     shared = ask_for_mps_gpu(policy, record, driver)
-    found = cases.list_cases(
+    own_cases = cases.list_cases(
         record,
         instances,
         driver,
@@ -117,10 +117,10 @@ def plan_verification(
     )
     open_ones = refusals.open_ones(policy, instances)
     return Verification(
-        found,
-        cases.explain_no_cases(record, found),
+        own_cases,
+        cases.explain_no_cases(record, own_cases),
         dc.asdict(record),
-        tuple((i.key, i.refusal.message) for i in open_ones if found),
+        tuple((i.key, i.refusal.message) for i in open_ones if own_cases),
         health,
     )
 

@@ -112,7 +112,7 @@ def _read_image(document: YamlFile, path: Path, value: Any) -> Image:
     name = _require_match(document, path, table, "name", NAME, messages.NAME_FORM)
     if not name:
         raise document.build_error(path, messages.ENTRY_WITHOUT_NAME)
-    found = Image(
+    read = Image(
         name,
         reference,
         digest,
@@ -124,8 +124,8 @@ def _read_image(document: YamlFile, path: Path, value: Any) -> Image:
         _require_text(document, path, table, "inspected"),
         _require_match(document, path, table, "tags", TAGS, messages.TAGS_FORM),
     )
-    _require_possible(document, path, found)
-    return found
+    _require_possible(document, path, read)
+    return read
 
 
 def _requires(document: YamlFile, path: Path, value: Any) -> Requires:

@@ -154,7 +154,7 @@ def list_gpu_brands(model: str) -> tuple[str, ...]:
     """Return the brands that NVML may give a GPU of this name, () for an empty name."""
     name = shorten_model(model)
     return (
-        next((found for beginning, found in BRANDS if name.startswith(beginning)), ())
+        next((brands for beginning, brands in BRANDS if name.startswith(beginning)), ())
         if name
         else ()
     )

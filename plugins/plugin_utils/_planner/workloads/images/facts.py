@@ -181,9 +181,9 @@ def _read_gpu(value: Any, number: int) -> ImageGpu:
     )
     name = next(
         (
-            found
+            named
             for key in ("name", "uuid", "bus_id")
-            if (found := _require_facts_text(table, key, where))
+            if (named := _require_facts_text(table, key, where))
         ),
         str(number),
     )

@@ -57,7 +57,7 @@ def judge_image(image: Image, host: facts.ImageHost, gpus: Sequence[facts.ImageG
     if not ways:
         return Fit(image, (*reasons, _explain_no_cuda(image, host)))
     tried = [(way, *_choose_code(image, gpus, way)) for way in ways]
-    way, code, wrong = next((found for found in tried if not found[2]), tried[0])
+    way, code, wrong = next((attempt for attempt in tried if not attempt[2]), tried[0])
     return Fit(image, (*reasons, *wrong), code, way, own.met is not True and not image.heeded)
 
 
@@ -146,25 +146,25 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _judge_gpu(image: Image, gpu: facts.ImageGpu) -> list[str]:
-    wanted, found = image.requires, list[str]()
+    wanted, problems = image.requires, list[str]()
     if wanted.memory and (gpu.memory is None or gpu.memory < wanted.memory):
         if gpu.memory is None:
-            found.append(messages.MEMORY_NOT_KNOWN.fill(gpu=str(gpu), wanted=wanted.memory))
+            problems.append(messages.MEMORY_NOT_KNOWN.fill(gpu=str(gpu), wanted=wanted.memory))
         else:
-            found.append(
+            problems.append(
                 messages.MEMORY_LESS.fill(gpu=str(gpu), wanted=wanted.memory, found=gpu.memory)
             )
     if wanted.mig is not None and gpu.mig is not wanted.mig:
         needed = "with" if wanted.mig else "without"
         if gpu.mig is None:
-            found.append(messages.WITH_MIG_UNKNOWN.fill(gpu=str(gpu), wanted=needed))
+            problems.append(messages.WITH_MIG_UNKNOWN.fill(gpu=str(gpu), wanted=needed))
         else:
-            found.append(
+            problems.append(
                 messages.WITH_MIG_OTHER.fill(
                     gpu=str(gpu), wanted=needed, found="some" if gpu.mig else "none"
                 )
             )
-    return found
+    return problems
 
 
 def _list_cuda_ways(image: Image, host: facts.ImageHost) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ def judge_requirements(
 
     The first refusal is the answer. The rest behind it is not read, as upstream.
     """
-    found = RequirementVerdict(True)
+    worst = RequirementVerdict(True)
     try:
         expressions = list_requirement_variables(environment)
         if len(expressions) > MOST:
@@ -132,10 +132,10 @@ def judge_requirements(
                 verdict = _judge_variable(name, text, subject)
                 if verdict.met is False:
                     return verdict
-                found = found if found.met is None else verdict
+                worst = worst if worst.met is None else verdict
     except Invalid as error:
         return RequirementVerdict(False, read_error_message(error))
-    return found
+    return worst
 
 
 def _judge_variable(name: str, text: str, subject: Subject) -> RequirementVerdict:
@@ -211,15 +211,15 @@ def _evaluate_condition(text: str, subject: Subject) -> bool | None:
     if not match or match[2] not in OPERATORS or not match[3] or match[1].lower() not in PROPERTIES:
         raise Invalid(messages.CONDITION_INVALID.fill(condition=cut_image_text(text)))
     name, compare, value = match[1].lower(), match[2], match[3]
-    found = (
+    met = (
         _evaluate_brand(subject, compare, value, text)
         if name == "brand"
         else _evaluate_version(getattr(subject, name), compare, value, text)
     )
     shown = f"{match[1]} {'!=' if compare == '!' else compare} {value}"
-    if found is False and len(shown) >= LONGEST:
+    if met is False and len(shown) >= LONGEST:
         raise Invalid(messages.CONDITION_TOO_LONG.fill(condition=cut_image_text(text)))
-    return found
+    return met
 
 
 def _evaluate_brand(subject: Subject, compare: str, value: str, text: str) -> bool | None:

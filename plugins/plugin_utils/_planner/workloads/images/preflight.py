@@ -80,16 +80,16 @@ def list_bounded_expressions(environment: Mapping[str, str]) -> dict[str, str]:
     any length.
     """
     try:
-        found = nvidia_require.list_requirement_variables(environment)
+        requirements = nvidia_require.list_requirement_variables(environment)
     except nvidia_require.Invalid:
-        found = {
+        requirements = {
             name: environment[name]
             for name in environment
             if name.startswith(PREFIX) or name == CUDA_VERSION
         }
     return {
         cut_image_text(name): cut_image_text(text, WHOLE)
-        for name, text in sorted(found.items())[: nvidia_require.MOST]
+        for name, text in sorted(requirements.items())[: nvidia_require.MOST]
     }
 
 

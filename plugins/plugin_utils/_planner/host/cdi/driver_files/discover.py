@@ -192,14 +192,14 @@ def find_driver_files(
     if facts is None:
         return DriverFiles()
     wanted = frozenset(features)
-    found = select_driver_files(facts, wanted, version or get_driver_file_version(facts.listing))
+    files = select_driver_files(facts, wanted, version or get_driver_file_version(facts.listing))
     obstacles = facts.obstacles
     if facts.untrusted:
         whole = dc.replace(facts, listing=(*facts.listing, *facts.untrusted))
         lost = select_driver_files(whole, wanted, version or get_driver_file_version(whole.listing))
         mounted = list_mounted_paths(lost)
         obstacles = (*obstacles, *explain_untrusted_files(facts.untrusted, mounted))
-    return dc.replace(found, obstacles=obstacles) if obstacles else found
+    return dc.replace(files, obstacles=obstacles) if obstacles else files
 
 
 # hosts with the same driver, distribution and kernel have the same files
@@ -208,8 +208,8 @@ def select_driver_files(
     facts: DriverFileFacts, wanted: frozenset[str], version: str
 ) -> DriverFiles:
     """Select what belongs to this version of the driver from all that is on a host."""
-    seen, place, mps = facts.listing, facts.place, facts.mps
-    libraries = [m for m in seen if m.type == "file" and ".so" in m.name]
+    listing, place, mps = facts.listing, facts.place, facts.mps
+    libraries = [m for m in listing if m.type == "file" and ".so" in m.name]
     folders = tuple(
         drop_repeated_items(
             posixpath.dirname(m.real)
@@ -217,7 +217,7 @@ def select_driver_files(
             if m.usual and m.name.endswith(f".so.{version}")
         )
     )
-    links = map_links_by_target(seen)
+    links = map_links_by_target(listing)
     known = manifest.map_library_features(facts.manifest)
     driver = [
         build_driver_library(real, links)
@@ -225,7 +225,7 @@ def select_driver_files(
     ]
     platforms = [build_driver_library(real, links) for real in list_platform_libraries(libraries)]
     suits = functools.partial(is_library_wanted, features=wanted, listed=known)
-    there = map_matches_by_path(seen)
+    there = map_matches_by_path(listing)
     sockets = tuple(
         find_first_match(there, (f"{root}{name}" for root in catalogue.SOCKET_ROOTS))
         for name in catalogue.SOCKETS
@@ -236,7 +236,9 @@ def select_driver_files(
         folders,
         tuple(lib for lib in driver if suits(lib.stem)),
         tuple(lib for lib in platforms if suits(lib.stem)),
-        tuple(build_driver_file(m, m.spot, root) for m in list_xorg_modules(seen, folders, version))
+        tuple(
+            build_driver_file(m, m.spot, root) for m in list_xorg_modules(listing, folders, version)
+        )
         if "display" in wanted
         else (),
         tuple(
@@ -244,9 +246,10 @@ def select_driver_files(
             for m, inside in list_driver_configs(there, wanted, place.machine)
         ),
         tuple(
-            build_driver_file(m, m.path, root) for m in list_driver_firmware(seen, version, place)
+            build_driver_file(m, m.path, root)
+            for m in list_driver_firmware(listing, version, place)
         ),
-        tuple(build_driver_file(m, m.path, root) for m in list_driver_binaries(seen, wanted)),
+        tuple(build_driver_file(m, m.path, root) for m in list_driver_binaries(listing, wanted)),
         tuple(build_driver_file(m, m.path, root) for m in (*sockets, mps) if m)
         if place.sockets
         else (),
@@ -257,7 +260,7 @@ def select_driver_files(
     lacking = drop_repeated_items(
         [
             *list_missing_driver_files(selected, wanted),
-            *manifest.list_lacking_libraries(facts.manifest, wanted, (m.name for m in seen)),
+            *manifest.list_lacking_libraries(facts.manifest, wanted, (m.name for m in listing)),
         ]
     )
     left_out = sorted({*outside, *filtered, *(name for name in unused if name not in lacking)})
@@ -594,10 +597,10 @@ def matches_asterisks(text: str, pattern: str) -> bool:
         return False
     at = len(begins)
     for part in parts[:-1]:
-        found = text.find(part, at)
-        if found < 0:
+        start = text.find(part, at)
+        if start < 0:
             return False
-        at = found + len(part)
+        at = start + len(part)
     return text.endswith(parts[-1]) and at + len(parts[-1]) <= len(text)
 
 

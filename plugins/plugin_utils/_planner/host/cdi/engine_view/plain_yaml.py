@@ -90,10 +90,10 @@ def _read_below(lines: list[Line], at: int, column: int, kind: str) -> tuple[dic
     inner = len(lines[at][0])
     if inner <= column or kind not in FIELDS:
         raise _Other
-    found, end = _read_mapping(lines, at, inner, kind)
+    mapping, end = _read_mapping(lines, at, inner, kind)
     if end == at:
         raise _Other
-    return found, end
+    return mapping, end
 
 
 def _read_list(lines: list[Line], at: int, column: int, kind: str) -> tuple[list[Any], int]:

@@ -132,9 +132,9 @@ def _check_spec(spec: Mapping[str, Any], library: LibraryRelease) -> Iterator[Pr
     devices = spec.get("devices") or []
     if not devices and library.needs_devices:
         yield Problem("no-devices", "devices", messages.SPEC_DEVICELESS.fill())
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, device in enumerate(devices):
-        yield from _check_device(device, f"devices[{index}]", library, seen)
+        yield from _check_device(device, f"devices[{index}]", library, names)
 
 
 def _check_version(spec: Mapping[str, Any], library: LibraryRelease) -> Iterator[Problem]:

@@ -218,10 +218,10 @@ class _Decoder:
 
     def _decode_alias(self, node: _Node) -> YamlTree:
         target = node.target or node  # _read_node() saw to it
-        seen = self.done.get(id(target))
-        if seen:
-            self._count_steps(node, seen[1])
-        return dc.replace(seen[0] if seen else self.decode_value(target), line=node.line)
+        decoded = self.done.get(id(target))
+        if decoded:
+            self._count_steps(node, decoded[1])
+        return dc.replace(decoded[0] if decoded else self.decode_value(target), line=node.line)
 
     def _decode_mapping(self, node: _Node) -> dict[Key, YamlTree]:
         mapping: dict[Key, YamlTree] = {}

@@ -128,8 +128,8 @@ def report(policy: Policy, obs: Observation, cap: str) -> Report:
         stopped = stopped or any(p.rule == "directory" for p in problems)
         for path, answer in _list_answers(directory, policy, obs):
             findings += _check_file(path, answer)
-            found, document = _read_spec(path, answer, cap)
-            findings += found
+            mistakes, document = _read_spec(path, answer, cap)
+            findings += mistakes
             loaded += [Loaded(path, priority, document)] if document and not stopped else []
     findings += _check_on_host(policy, obs, loaded)
     resolved = lookup.resolve_spec_devices(loaded)

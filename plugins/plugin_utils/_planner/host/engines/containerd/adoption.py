@@ -111,8 +111,8 @@ class FoundDropIn:
 
     @property
     def programs(self) -> dict[str, str]:
-        found = config.list_handler_programs(config.list_file_handlers(self.file.doc.data))
-        return {name: found[name] for name in self.handlers}
+        programs = config.list_handler_programs(config.list_file_handlers(self.file.doc.data))
+        return {name: programs[name] for name in self.handlers}
 
     def report_taken(self, wanted: list[CriSetting]) -> Leftover:
         row = (
@@ -205,11 +205,11 @@ def _drop_in(file: ConfigFile) -> FoundDropIn | None:
             nvidia_ctk.explain_not_ctk_drop_in(file.doc.text, file.doc.data, table) if names else ""
         )
         if names and (not why or file.path.endswith(nvidia_ctk.DROP_IN)):
-            found = FoundDropIn(file, names, tool=tool)
+            drop_in = FoundDropIn(file, names, tool=tool)
             return (
-                found.block(about_adoption.NOT_BY_CTK.fill(key=why, path=file.path))
+                drop_in.block(about_adoption.NOT_BY_CTK.fill(key=why, path=file.path))
                 if why
-                else found
+                else drop_in
             )
     return None
 

@@ -536,7 +536,7 @@ def list_restart_differences(look: ManagerLook, goal: list[CriSetting]) -> tuple
     """Return the differences that a restart brings, one for each handler and the default: no file
     of this collection changes.
     """
-    unit, found = look.instance.unit, []
+    unit, differences = look.instance.unit, []
     for setting in goal:
         was = (
             look.instance.handlers.get(setting.path[2])
@@ -545,8 +545,8 @@ def list_restart_differences(look: ManagerLook, goal: list[CriSetting]) -> tuple
         )
         if setting.path[-1] in ("BinaryName", releases.DEFAULT[-1]) and was != setting.value:
             key = f"handler {setting.path[2]}" if len(setting.path) > 2 else "default handler"
-            found.append(Difference("unit", unit, key, was, setting.value, setting.why))
-    return tuple(found) or (verify.build_unloaded_difference(look.instance),)
+            differences.append(Difference("unit", unit, key, was, setting.value, setting.why))
+    return tuple(differences) or (verify.build_unloaded_difference(look.instance),)
 
 
 def advise_on_template(look: ManagerLook) -> tuple[str, ...]:

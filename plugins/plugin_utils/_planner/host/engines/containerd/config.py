@@ -170,11 +170,11 @@ class Sight:
         return self.ahead.get(path) or self.facts.files.get(path)
 
     def list_files(self, pattern: str) -> list[ObservedFile]:
-        found = {f.path: f for f in self.facts.folders.get(pattern) if f.exists}
-        found.update(
+        files = {f.path: f for f in self.facts.folders.get(pattern) if f.exists}
+        files.update(
             {path: file for path, file in self.ahead.items() if matches_import_glob(pattern, path)}
         )
-        return [found[path] for path in sorted(found) if found[path].exists]
+        return [files[path] for path in sorted(files) if files[path].exists]
 
 
 def load_containerd_files(
@@ -406,11 +406,11 @@ def takes_version(files: FileSet) -> bool:
 
 
 def uses(data: Mapping[str, Any], table: Path) -> bool:
-    found = toml.look_up_toml(data, table)
-    if not isinstance(found, Mapping):
+    table_data = toml.look_up_toml(data, table)
+    if not isinstance(table_data, Mapping):
         return False
     return (
-        bool(set(found) - containerd_places.SERVER_KEYS)
+        bool(set(table_data) - containerd_places.SERVER_KEYS)
         if table == containerd_places.V2_NAMES
         else True
     )

@@ -160,15 +160,15 @@ def _list_file_questions(
     Our own drop-in is asked for by name as well: a glob does not show that it is missing, which a
     plan needs to know.
     """
-    keep, found = containerd_places.keep_containerd_places(policy.handlers), []
+    keep, folders = containerd_places.keep_containerd_places(policy.handlers), []
     for name in place.drop_ins:
         directory = posixpath.join(posixpath.dirname(config), name)
-        found += [
+        folders += [
             queries.ask_for_glob(posixpath.join(directory, "*.toml"), keep),
             queries.ask_for_file(posixpath.join(directory, releases.DROP_IN), keep),
         ]
     templates = template.list_template_questions(place.detection, config) if place.detection else []
-    return [queries.ask_for_file(config, keep), *found, *templates]
+    return [queries.ask_for_file(config, keep), *folders, *templates]
 
 
 def find_instances(policy: Policy, facts: ContainerdFacts) -> tuple[Instance, ...]:

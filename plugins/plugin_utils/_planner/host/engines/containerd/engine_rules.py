@@ -77,8 +77,8 @@ class ContainerdView:
 
     @property
     def runtimes(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = toml.look_up_toml(self.cri, releases.RUNTIMES, {})
-        return found
+        runtimes: Mapping[str, Any] = toml.look_up_toml(self.cri, releases.RUNTIMES, {})
+        return runtimes
 
     @property
     def default(self) -> str:

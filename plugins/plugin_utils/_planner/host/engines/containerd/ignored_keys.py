@@ -52,5 +52,5 @@ def configures_tracing(files: FileSet) -> bool:
 
 def _list_values(files: FileSet, key: Path) -> list[object]:
     """Return what the files set a key to, in the order in which the daemon applies them."""
-    found = [toml.look_up_toml(file.doc.data, key) for file in files.files]
-    return [value for value in found if value is not None]
+    values = [toml.look_up_toml(file.doc.data, key) for file in files.files]
+    return [value for value in values if value is not None]

@@ -153,11 +153,11 @@ def find_boot_faults(boot: Boot, files: tuple[ObservedFile, ...]) -> Iterator[Me
 
 def _find_headless_file(boot: Boot, file: ObservedFile) -> Iterator[Message]:
     for name, value in boot.head:
-        found = next((found for found in _list_head_values(file.text, name)), None)
-        if found is None:
+        head = next((head for head in _list_head_values(file.text, name)), None)
+        if head is None:
             yield about_daemons.BOOT_FILE_LACKS_HEAD.fill(path=file.path, key=name, value=value)
-        elif found[1] != value:
-            line, said = found
+        elif head[1] != value:
+            line, said = head
             yield about_daemons.BOOT_FILE_OTHER_HEAD.fill(
                 path=file.path, line=line, key=name, found=said, value=value
             )

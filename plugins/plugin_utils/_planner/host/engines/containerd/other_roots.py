@@ -129,9 +129,9 @@ def _find_unstarted_configurations(
 def _imports(file: ObservedFile) -> list[str]:
     """Return the paths that a file imports, [] if it is not a configuration."""
     try:
-        found = ConfigFile(
+        main = ConfigFile(
             file.path, file.place, file.sha256 or "", toml_file.read_toml_file(file, file.path)
         )
-        return [config.resolve_import(found, pattern) for pattern in config.imports(found)]
+        return [config.resolve_import(main, pattern) for pattern in config.imports(main)]
     except PlanError:
         return []

@@ -102,19 +102,21 @@ def plan_containerd(
         files = config.load_containerd_files(facts.config, instance.config_path, version)
         served.check_containerd_files(files, version)
     left: list[Leftover] = list(adoption.list_unread_tool_files(facts, files))
-    for found in adoption.find_adoptable_drop_ins(policy, facts, files, instance):
-        if not found.obstacle and not decision.handler:
+    for drop_in in adoption.find_adoptable_drop_ins(policy, facts, files, instance):
+        if not drop_in.obstacle and not decision.handler:
             unit = instance.unit or "containerd"
-            found = found.block(
-                about_adoption.FILE_OF_TOOL_UNWANTED.fill(path=found.file.path, unit=unit)
+            drop_in = drop_in.block(
+                about_adoption.FILE_OF_TOOL_UNWANTED.fill(path=drop_in.file.path, unit=unit)
             )
-        if found.obstacle:
-            left.append(found.report_kept(found.obstacle, found.next))
+        if drop_in.obstacle:
+            left.append(drop_in.report_kept(drop_in.obstacle, drop_in.next))
             continue
-        aim = aims.derive_aim_without_file(policy, facts, instance, decision, files, found, version)
+        aim = aims.derive_aim_without_file(
+            policy, facts, instance, decision, files, drop_in, version
+        )
         left.append(
             explained.judge_tool_drop_in(
-                policy, facts, instance, files, aim.base, found, aim.wanted, version
+                policy, facts, instance, files, aim.base, drop_in, aim.wanted, version
             )
         )
         if left[-1].fate == "adopted":

@@ -70,12 +70,12 @@ def find_instances(policy: Policy, facts: PodmanEngineFacts) -> tuple[Instance, 
         return ()
     program = readers.programs.value.get(NAME) or BINARY
     packaged = messages.PODMAN_PACKAGE.fill(name=NAME, version=said)
-    found = (
+    source = (
         packaged
         if readers.packages.get_version(NAME)
         else messages.PODMAN_PROGRAM.fill(program=program)
     )
-    evidence = Evidence("version", found)
+    evidence = Evidence("version", source)
     version = said.rpartition(":")[2].partition("-")[0].partition("+")[0]
     newest = next(
         (reader.newest for reader in consumers.find_podman_consumer(policy, readers)),
@@ -113,10 +113,10 @@ def refuse_old(version: str) -> Refusal:
 
 
 def looks_into(facts: directories.PodmanFacts, version: str) -> tuple[str, ...]:
-    found = directories.get_podman_directories(facts, version)
+    settings = directories.get_podman_directories(facts, version)
     return (
-        host_paths.clean_directories(found.names)
-        if found and found.names
+        host_paths.clean_directories(settings.names)
+        if settings and settings.names
         else directories.get_default_directories(version)
     )
 
