@@ -133,7 +133,7 @@ def read_node(name: str, record: object) -> Node:
         raise BadRecord(f"{name}: errors is {errors!r}")
     shared = {key: given[key] for key in SHARED if key in given}
     boards = tuple(_gpu(name, shared, index, entry) for index, entry in enumerate(gpus))
-    for what in ("bus", "minor", "uuid"):
+    for what in ("bus", "minor"):
         if len({getattr(board, what) for board in boards}) < len(boards):
             raise BadRecord(f"{name}: two GPUs have the same {what}")
     driver = _text(name, given, "driver")

@@ -15,8 +15,12 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Driver
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import newer_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host_messages,
+    newer_releases,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.currency import (
     KNOWN,
     MAX_AGE_DAYS,
@@ -27,6 +31,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
+    table as known_bad,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad.rules import (
+    ReleaseCondition,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import cuda
 
@@ -70,6 +80,17 @@ def test_each_table_that_ages_is_in_a_row() -> None:
         if path.name in AGING or SINCE_RELEASE.search(path.read_text())
     }
     assert found - {table for row in KNOWN.values() for table in row.tables} == set()
+
+
+def test_each_project_that_a_known_bad_row_names_has_the_table_in_its_row() -> None:
+    named = {
+        condition.of
+        for row in known_bad.ROWS
+        for condition in row.when
+        if isinstance(condition, ReleaseCondition) and (condition.first or condition.fixed)
+    }
+    assert named
+    assert [name for name in named if "host.known_bad.table" not in KNOWN[name].tables] == []
 
 
 def test_no_row_is_too_old_for_a_release(tool: Any) -> None:
@@ -208,3 +229,12 @@ def test_a_host_with_something_newer_is_told(
     )
     assert get_codes(found) == ["release.newer-than-known"] * len(newer)
     assert [get_values(message)["title"] for message in found] == newer
+
+
+def test_a_newer_engine_that_is_left_alone_is_not_told() -> None:
+    left_alone = instance(
+        "containerd", version="2.9.0", refusal=Refusal(host_messages.NO_ENGINE_HERE.fill())
+    )
+    assert (
+        newer_releases.advise_on_newer_releases((left_alone,), "", Driver("none", "", (), "")) == ()
+    )

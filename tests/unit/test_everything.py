@@ -239,6 +239,14 @@ def test_a_part_that_does_not_end_is_ended_and_has_failed(
     assert "did not come to an end" in capsys.readouterr().out
 
 
+def test_a_part_that_takes_its_end_for_success_has_failed(tmp_path: Path) -> None:
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, lambda *_: sys.exit(0)); signal.pause()"
+    )
+    (one,) = ran(tmp_path, script("hangs", code), limit=1)
+    assert not one.passed
+
+
 def test_parts_keep_what_they_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     import everything
 

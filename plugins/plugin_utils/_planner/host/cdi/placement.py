@@ -170,9 +170,9 @@ def list_spec_readers(
     """Return the readers that a spec has to reach; () if no engine is managed.
 
     These are the managed engines, and others that find a spec in its present place or in the usual
-    one. Those others keep a spec in its place, and choose no place for one but that of the two
-    usual ones which they read, as Podman 5.5 does. Others that look elsewhere by their own setting
-    are left to the person who set it.
+    one. Because of those others a spec stays in its place, or goes to the one of the two usual
+    places that they read (Podman 5.5 reads one). They have it go nowhere else: a person has set
+    that they look elsewhere.
     """
     readers = tuple(instances)
     managed = [
@@ -213,7 +213,7 @@ def build_engine_reader(instance: Instance) -> Reader:
     Library 1.1.1 takes the usual directories for an empty list (WithSpecDirs in
     pkg/cdi/spec-dirs.go).
     """
-    name = f"{traits.get_traits(instance.engine).title} {instance.version}".strip()
+    name = traits.name_engine_release(instance)
     usual = (
         CDI_DIRS
         if instance.cdi.enabled

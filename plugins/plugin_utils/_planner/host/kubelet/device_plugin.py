@@ -229,7 +229,7 @@ def require_answered(policy: Policy, instance: Instance, injection: str, kubelet
         policy.device_plugin_strategy
     ):
         return
-    name = f"{traits.get_traits(instance.engine).title} {instance.version}".strip()
+    name = traits.name_engine_release(instance)
     declared, answers = ", ".join(policy.device_plugin_strategy), ", ".join(known)
     message = (
         messages.STRATEGY_UNANSWERED_BY_KUBELET.fill(

@@ -111,6 +111,15 @@ CASES: list[Case] = [
         {**APART, "module": IN_KERNEL.format(NEW)},
     ),
     (
+        "two builds, none fits, and the newest has fewer digits",
+        {**dkms("1000.10"), **dkms("999.90")},
+        OLD,
+        NEW,
+        "broken",
+        "module-on-disk-differs",
+        {**APART, "found": "1000.10", "module": IN_KERNEL.format("1000.10"), "kernel": KERNEL},
+    ),
+    (
         "the next boot brings another module",
         dkms(NEW),
         OLD,

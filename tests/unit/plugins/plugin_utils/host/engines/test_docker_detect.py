@@ -10,7 +10,10 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    Refusal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Handler,
     Kubelet,
@@ -246,6 +249,20 @@ def test_beside_kubernetes_it_is_configured_by_name_only(
     assert bool(result.refusal) == left
     if left:
         assert result.refusal.message.code == "engines.beside-kubernetes"
+
+
+@pytest.mark.parametrize(
+    ("kind", "replaced"), [("", True), ("stopped", True), ("silent", True), ("writer", False)]
+)
+def test_beside_kubernetes_only_what_may_still_answer_is_refused_by_that(
+    kind: str, replaced: bool
+) -> None:
+    """A refusal of another kind says more."""
+    (found,) = docker_detect.find_instances(Policy(), docker_detect.read_facts(Policy(), running()))
+    refusal = Refusal(found.engine, kind=kind) if kind else Refusal()  # type: ignore[arg-type]
+    found = dc.replace(found, refusal=refusal)
+    result = seen_host.refuse_without_kubelet(Policy(), found, Kubelet(True), (found,))
+    assert (result.refusal.kind == "unasked") is replaced
 
 
 # the socket of the kubelet, and whether its pods are in Docker
