@@ -98,8 +98,8 @@ health:
       returned: always
     findings:
       description:
-        - Each thing that is wrong. C(gpu) is the PCI address of the device, V("") for the host as a whole. C(source) is V(files) for what
-          procfs and sysfs show now, V(log) for what the kernel log of this boot tells, and V(nvml) for what the driver answers.
+        - Each thing that is wrong. C(gpu) is the PCI address of the device, V("") for the host as a whole. C(source) is V(files) for
+          procfs and sysfs as they are now, V(log) for the kernel log of this boot, and V(nvml) for an answer of the driver.
         - C(step) is V(driver), V(update), V(reset), V(reboot), V(hardware) or V(support), and C(next) says it in words. This collection
           takes none of these steps. With C(stops) a rollout leaves the host out.
       type: list
