@@ -21,11 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sin
     COMMAND_SECONDS,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    findings,
     kernel_log,
     xids,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
-    messages as health_messages,
 )
 
 # timeout(1) of the host ends the command, so that it is not the task that is ended
@@ -153,7 +151,7 @@ def explain_sick_gpus(second: Second) -> str:
     return messages.GPU_ERRORS.fill(
         errors=kernel_log.describe_lines(sick),
         page=xids.CATALOGUE,
-        step=health_messages.STEPS[kernel_log.choose_step(sick)].fill(),
+        step=findings.STEP_SENTENCES[kernel_log.choose_step(sick)].fill(),
     )
 
 

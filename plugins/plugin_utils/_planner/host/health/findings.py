@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
+    Sentence,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
     messages,
@@ -20,6 +21,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.heal
 # files: procfs and sysfs, as they are now. log: what the kernel log tells of this boot. nvml: what
 # the driver answers now.
 Source = Literal["files", "log", "nvml"]
+STEP_SENTENCES: Mapping[xids.Step, Sentence] = {
+    "none": messages.STEP_NONE,
+    "application": messages.STEP_APPLICATION,
+    "driver": messages.STEP_DRIVER,
+    "update": messages.STEP_UPDATE,
+    "reset": messages.STEP_RESET,
+    "reboot": messages.STEP_REBOOT,
+    "hardware": messages.STEP_HARDWARE,
+    "support": messages.STEP_SUPPORT,
+}
 
 
 @dc.dataclass(frozen=True)
@@ -43,7 +54,7 @@ class Finding:
     @property
     def text(self) -> Message:
         """The finding and its step, as one message."""
-        step = messages.STEPS[self.step].fill()
+        step = STEP_SENTENCES[self.step].fill()
         return Message(self.message.what, self.message.code, self.message.values, next=step)
 
 
@@ -55,7 +66,7 @@ def convert_findings(found: Iterable[Finding]) -> list[dict[str, Any]]:
             "what": str(finding.message),
             "gpu": finding.gpu,
             "step": finding.step,
-            "next": str(messages.STEPS[finding.step].fill()),
+            "next": str(STEP_SENTENCES[finding.step].fill()),
             "source": finding.source,
             "stops": finding.stops,
         }

@@ -68,7 +68,7 @@ FORMS: tuple[LineForm, ...] = (
         "not_started",
         r"NVRM: GPU (?:at (?:PCI:)?)?{a}(?:\.[0-7])?: RmInitAdapter failed!",
         "reboot",
-        messages.NOT_STARTED,
+        messages.DRIVER_NOT_STARTED,
     ),
     # call_driver_probe in Linux's drivers/base/dd.c, before 6.10 and since
     LineForm(

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Sentence,
 )
@@ -39,7 +37,7 @@ OFF_BUS = Sentence(
     "gpu-health.off-bus", "the GPU {pci} does not answer, and the driver could not begin ({time})"
 )
 FELL_OFF = Sentence("gpu-health.fell-off", "the GPU {pci} has fallen off the bus ({time})")
-NOT_STARTED = Sentence(
+DRIVER_NOT_STARTED = Sentence(
     "gpu-health.not-started", "the driver could not start the GPU {pci} ({time})"
 )
 NOT_PROBED = Sentence("gpu-health.not-probed", "the driver did not take the GPU {pci} ({time})")
@@ -68,16 +66,6 @@ STEP_SUPPORT = Sentence(
     "gpu-health.step-support",
     "take the host out of service and ask its vendor, with what nvidia-bug-report.sh writes",
 )
-STEPS: Mapping[str, Sentence] = {
-    "none": STEP_NONE,
-    "application": STEP_APPLICATION,
-    "driver": STEP_DRIVER,
-    "update": STEP_UPDATE,
-    "reset": STEP_RESET,
-    "reboot": STEP_REBOOT,
-    "hardware": STEP_HARDWARE,
-    "support": STEP_SUPPORT,
-}
 
 # ---------------------------------------------------------------- what is wrong with a host's GPUs
 
