@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
     kernel_log,
+    nvml_state,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
     messages as health_messages,
@@ -36,14 +37,19 @@ class ActionModule(ActionBase):
         args = arguments.read_task_options(self, SPEC)
         if args["root"] != "/":  # nothing runs there
             unknown = kernel_log.describe_unknown_log(health_messages.LOG_OF_TREE.fill())
-            return {"changed": False, "kernel_log": unknown}
+            nothing = nvml_state.describe_unknown_state(health_messages.LOG_OF_TREE.fill(), [])
+            state = {"nvml": nothing} if args["nvml"] else {}
+            return {"changed": False, "kernel_log": unknown, **state}
         path = args.get("kernel_log") or kernel_log.KERNEL_LOG
+        policy = arguments.build_policy(args)
+        asked = [nvml_state.ask_for_state(policy, nvml_state.SAMPLES)] if args["nvml"] else []
         seen = host_look.ask_as_root(
             self,
             task_vars or {},
-            [kernel_log.log_question(path)],
+            [kernel_log.log_question(path), *asked],
             args["transport"],
             limit=LIMIT_SECONDS,
             refusal=messages.NOT_ROOT_FOR_LOG.fill(),
         )
-        return {"changed": False, "kernel_log": kernel_log.read_kernel_log(seen, path)}
+        told = {"changed": False, "kernel_log": kernel_log.read_kernel_log(seen, path)}
+        return {**told, "nvml": nvml_state.read_state(policy, seen)} if asked else told

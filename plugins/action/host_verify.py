@@ -43,6 +43,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.heal
     findings,
     host_health,
     kernel_log,
+    nvml_state,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
@@ -74,9 +75,7 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
         seen.instances,
         seen.driver,
         evidence_file=evidence_file,
-        health=host_health.report_health(
-            policy, host_health.read_health_facts(policy, obs), seen.driver
-        ),
+        health=report_verified_health(policy, obs, seen),
     )
     if not verification.cases and not seen.record.skipped:
         refusals.require_engine_to_verify(policy, seen.instances)
@@ -88,10 +87,24 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
     return base.Outcome(Plan(), {"verification": verification, "claims": claims})
 
 
+def report_verified_health(
+    policy: Policy, obs: Observation, seen: seen_host.SeenHost
+) -> dict[str, Any]:
+    """Return the health of the GPUs by files, the kernel log and NVML."""
+    facts = host_health.read_health_facts(policy, obs)
+    told = host_health.report_health(policy, facts, seen.driver)
+    state = nvml_state.read_state(policy, obs)
+    fewer = nvml_state.judge_number(state, len(seen.driver.gpus))
+    known = {key: state[key] for key in ("known", "why", "code")}
+    every = [*told["findings"], *state["findings"], *findings.convert_findings(fewer)]
+    return {**told, "nvml": known, "findings": every}
+
+
 def list_check_questions(policy: Policy) -> list[queries.Question]:
     """List the questions for the verification, and for the health of the GPUs."""
     path = arguments.get_imitated_places().get("kernel_log") or kernel_log.KERNEL_LOG
-    return [*seen_host.list_host_questions(policy), kernel_log.log_question(path)]
+    asked = [kernel_log.log_question(path), nvml_state.ask_for_state(policy, 0)]
+    return [*seen_host.list_host_questions(policy), *asked]
 
 
 def explain_sick_gpus(health: Mapping[str, Any]) -> str:

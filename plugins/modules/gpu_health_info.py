@@ -28,7 +28,15 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes.actiongroup_host
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.root
-options: {}
+options:
+  nvml:
+    description:
+      - Whether NVML is asked as well in which state the GPUs are. It tells of lost GPUs, memory that waits for a reset or cannot be mended,
+        NVLinks that are down, the NVLink fabric, and brakes for power and heat that are there in each of three samples.
+      - It is asked in a child that is killed after 40 seconds, and only where each GPU has its device node, since NVML makes missing ones.
+        A child that does not answer in time is a finding of its own.
+    type: bool
+    default: false
 seealso:
   - module: gpufleet.nvidia.gpu_diagnose
   - module: gpufleet.nvidia.host_info
@@ -39,12 +47,60 @@ EXAMPLES = r"""
   gpufleet.nvidia.gpu_health_info:
   register: health
 
+- name: Ask the driver as well
+  gpufleet.nvidia.gpu_health_info:
+    nvml: true
+  register: asked
+  failed_when: asked.nvml.findings | selectattr('stops') | list | length > 0
+
 - name: Show them
   ansible.builtin.debug:
     msg: "{{ health.kernel_log.errors if health.kernel_log.known else health.kernel_log.why }}"
 """
 
 RETURN = r"""
+nvml:
+  description: The state of the GPUs that NVML reports.
+  returned: when O(nvml=true)
+  type: dict
+  sample:
+    known: true
+    why: ""
+    code: ""
+    gpus:
+      - {index: 0, bus_id: "0000:17:00.0", name: NVIDIA H100 80GB HBM3, lost: null, pages_pending: null, rows_pending: true,
+         rows_failed: false, links: [true, true], fabric: {state: 3, status: 0, health: 0}, slowdown: 0, recovery: 0}
+    findings:
+      - code: gpu-health.rows-pending
+        what: rows of the memory of the GPU 0000:17:00.0 are remapped at its next reset
+        gpu: "0000:17:00.0"
+        step: reset
+        next: stop what uses the GPU and reset it (nvidia-smi --gpu-reset), or reboot the host
+        source: nvml
+        stops: false
+  contains:
+    known:
+      description: Whether NVML has answered.
+      type: bool
+      returned: always
+    why:
+      description: Why it has not, V("") if it has.
+      type: str
+      returned: always
+    code:
+      description: The code of RV(nvml.why), V("") if NVML has answered.
+      type: str
+      returned: always
+    gpus:
+      description: Each GPU as NVML's numbers and flags tell. A value is null where the GPU or the driver does not have it.
+      type: list
+      elements: dict
+      returned: always
+    findings:
+      description: Each thing that is wrong, as M(gpufleet.nvidia.host_info) has them in C(health).
+      type: list
+      elements: dict
+      returned: always
 kernel_log:
   description: The lines of the kernel log since the last boot that tell of GPUs, as far as the kernel still has them.
   returned: always
@@ -98,7 +154,7 @@ kernel_log:
     errors:
       description:
         - The Xid errors, oldest first. Of those with the same number on the same GPU, the newest 10.
-        - RV(kernel_log.errors[].step) is V(none), V(application), V(update), V(reset), V(reboot), V(hardware) or V(support). With
+        - RV(kernel_log.errors[].step) is V(none), V(application), V(update), V(reset), V(reboot), V(replace) or V(support). With
           the first two, the GPU is as healthy as before.
       type: list
       elements: dict

@@ -96,12 +96,16 @@ health:
       description: Whether the kernel log was read, and if not, why, with a code.
       type: dict
       returned: always
+    nvml:
+      description: Whether NVML has answered, and if not, why, with a code. Only a verification that looks at the host asks it.
+      type: dict
+      returned: when NVML was asked
     findings:
       description:
         - Each thing that is wrong. C(gpu) is the PCI address of the device, V("") for the host as a whole. C(source) is V(files) for
           procfs and sysfs as they are now, V(log) for the kernel log of this boot, and V(nvml) for an answer of the driver.
-        - C(step) is V(driver), V(update), V(reset), V(reboot), V(hardware) or V(support), and C(next) says it in words. This collection
-          takes none of these steps. With C(stops) a rollout leaves the host out.
+        - C(step) is V(driver), V(fabric), V(update), V(reset), V(reboot), V(replace) or V(support), and C(next) says it in words.
+          This collection takes none of these steps. With C(stops) a rollout leaves the host out.
       type: list
       elements: dict
       returned: always

@@ -70,6 +70,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         VERIFICATION,
     ),
     (("gpus",), VERIFICATION),
+    (("nvml",), ("gpu_health_info",)),
     (("isolation",), (*VERIFICATION, "toolkit_config")),
     # engines
     (("config_path", "handlers", "service", "set_as_default", "socket"), (*VERIFICATION, *ENGINES)),

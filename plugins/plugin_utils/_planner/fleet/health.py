@@ -11,7 +11,10 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import sentences
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    names,
+    sentences,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     change,
     left_out,
@@ -33,6 +36,7 @@ LIMIT = (
     "10",
     str(COMMAND_SECONDS),
 )
+SHOWN = 3  # findings that a sentence names
 ENDED_LATE = 124  # its exit status
 
 
@@ -147,12 +151,37 @@ def explain_sick_gpus(second: Second) -> str:
     new, _unknown = kernel_log.list_lines_since(*get_log_pair(second))
     sick = kernel_log.list_sick_lines(new)
     if not sick:
-        return ""
+        return explain_new_findings(second)
     return messages.GPU_ERRORS.fill(
         errors=kernel_log.describe_lines(sick),
         page=xids.CATALOGUE,
         step=findings.STEP_SENTENCES[kernel_log.choose_step(sick)].fill(),
     )
+
+
+def explain_new_findings(second: Second) -> str:
+    """Explain what NVML says of the GPUs now that it did not say before the change, '' for nothing.
+
+    Without an answer of before, a state is not blamed on the change.
+    """
+    new = [entry for entry in list_new_findings(second) if entry.get("stops")]
+    if not new:
+        return ""
+    said = names.show_few_texts(findings.name_findings(new), SHOWN, "; ")
+    return messages.GPU_STATE.fill(found=said, step=str(new[0].get("next") or ""))
+
+
+def list_new_findings(second: Second) -> list[Mapping[str, Any]]:
+    """List the findings of NVML that only the later answer has."""
+    before, after = (dict(health.get("nvml") or {}) for health in (second.before, second.after))
+    if not before.get("known"):
+        return []
+    old = {(entry.get("code"), entry.get("gpu")) for entry in before.get("findings") or ()}
+    return [
+        entry
+        for entry in after.get("findings") or ()
+        if (entry.get("code"), entry.get("gpu")) not in old
+    ]
 
 
 def explain_refused_check(command: Mapping[str, Any]) -> str:
@@ -189,6 +218,8 @@ def list_health_notes(second: Second) -> list[str]:
         return []
     new, unknown = kernel_log.list_lines_since(*get_log_pair(second))
     notes: list[str] = [messages.XIDS_UNKNOWN.fill(cause=unknown)] if unknown else []
+    waiting = [entry for entry in list_new_findings(second) if not entry.get("stops")]
+    notes += [messages.GPU_STATE_NOTE.fill(found=text) for text in findings.name_findings(waiting)]
     harmless = kernel_log.list_harmless_lines(new)
     if harmless:
         notes.append(messages.APPLICATION_FAILED.fill(errors=kernel_log.describe_lines(harmless)))

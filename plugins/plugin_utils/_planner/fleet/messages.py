@@ -369,6 +369,10 @@ GPU_ERRORS = Sentence(
     "its GPU driver reports {errors} since its change; see {page}",
     next="{step}",
 )
+GPU_STATE = Sentence(
+    "soak.gpu-state", "its GPU driver says since its change: {found}", next="{step}"
+)
+GPU_STATE_NOTE = Sentence("soak.gpu-state-note", "its GPU driver says since the change: {found}")
 COMMAND_UNREACHABLE = Sentence(
     "soak.command-unreachable", "it was unreachable for gpufleet_rollout_soak_command{detail}"
 )

@@ -138,7 +138,10 @@ RULES: Mapping[str, OptionRule] = {
     "cdi_class": CLASS,
     "cdi_model_class": CLASS,
     "image": OptionRule(_is_word, messages.OPTION_IMAGE),
-    "gpus": OptionRule(lambda v: 0 <= v <= MOST_GPUS, messages.OPTION_GPUS),
+    # image_choice_info has a word of this name, which its choices bound
+    "gpus": OptionRule(
+        lambda v: not isinstance(v, int) or 0 <= v <= MOST_GPUS, messages.OPTION_GPUS
+    ),
     "timeout": OptionRule(lambda v: v > 0, messages.OPTION_DURATION),
     "kubeconfig": OptionRule(
         lambda value: isinstance(value, str) and not re.search(r"\$\w|\$\{", value),

@@ -7,12 +7,13 @@ said, and a diagnosis that fails is a failure.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 from ansible.errors import AnsibleActionSkip
 
-from tests.unit import running_host
+from tests.unit import gpus, running_host
 from tests.unit.running_host import Host, HostProcess
 
 TABLE = "| Diagnostic | Result |\n| Denylist | {} |\n"
@@ -40,6 +41,19 @@ LOG = (
     '{"boot": "b", "first": 0, "last": 9, "complete": true, "found": '
     '[{"sequence": 7, "time": 1769878724, "groups": {"pci": "0000:C6:00", "xid": "79"}}]}'
 )
+
+
+STATE = {
+    "index": 0, "bus_id": "0000:17:00.0", "name": "NVIDIA H100 80GB HBM3", "lost": None, "pages_pending": None, "rows_pending": False,
+    "rows_failed": True, "links": [True], "fabric": None, "slowdown": 0, "recovery": 0,
+}  # fmt: skip
+
+
+def answer_probe(argv: list[str]) -> str:
+    """What the two programs answer that the task brings."""
+    if '"pattern"' in argv[-1]:
+        return LOG
+    return json.dumps({"driver_version": "580.95.05", "gpus": [STATE], "errors": []})
 
 
 def test_errors_are_told_with_their_gpu_and_time(host: Host) -> None:
@@ -72,6 +86,23 @@ def test_a_log_that_cannot_be_read_is_not_known_and_no_failure(host: Host) -> No
     }
 
 
+def test_the_driver_is_asked_on_request_in_the_same_operation(host: Host) -> None:
+    host.program("/", answer_probe)
+    assert "nvml" not in host.task("gpu_health_info")
+    unasked = host.task("gpu_health_info", nvml=True)["nvml"]
+    assert (unasked["known"], unasked["code"]) == (False, "gpu-health.state-not-asked")
+    for path, entry in gpus.host(1).items():
+        if isinstance(entry, str):
+            host.put(path, entry)
+    host.write("/dev/nvidiactl", "")
+    host.write("/dev/nvidia0", "")
+    asked = host.task("gpu_health_info", nvml=True)
+    assert asked["nvml"]["gpus"] == [STATE]
+    assert [found["code"] for found in asked["nvml"]["findings"]] == ["gpu-health.rows-failed"]
+    assert [error["xid"] for error in asked["kernel_log"]["errors"]] == [79]
+    assert len(host.wire) == 6, "one request and one answer each"
+
+
 @pytest.mark.parametrize(
     ("verdict", "status", "failed", "known"),
     [("Pass", 0, False, True), ("Fail", 226, True, True), ("nothing", 1, False, False)],
@@ -94,9 +125,9 @@ def test_check_mode_runs_no_diagnosis(host: Host) -> None:
     assert host.wire == []
 
 
-def test_a_tree_has_no_kernel_log(host: Host) -> None:
-    found = host.task("gpu_health_info", root="/srv/image")
-    assert (found["kernel_log"]["known"], host.wire) == (False, [])
+def test_a_tree_has_no_kernel_log_and_no_driver(host: Host) -> None:
+    found = host.task("gpu_health_info", root="/srv/image", nvml=True)
+    assert (found["kernel_log"]["known"], found["nvml"]["known"], host.wire) == (False, False, [])
 
 
 def test_a_tree_is_not_diagnosed(host: Host) -> None:

@@ -300,7 +300,7 @@ SICK = {
     "code": "gpu-health.fewer-on-bus",
     "what": "the driver serves 7 GPUs",
     "gpu": "",
-    "step": "hardware",
+    "step": "replace",
     "next": "check the board",
     "source": "files",
     "stops": True,

@@ -173,6 +173,20 @@ _NVML = TableShape(
         "errors": Items(TableShape({"call": WORD, "code": Whole(0, 1 << 31), "message": MESSAGE, "gpu?": ID}), 4096),
     }
 )  # fmt: skip
+_FABRIC = TableShape({"state": ID, "status": ID, "health": ID})
+_STATE_OF_GPU = TableShape(
+    {
+        "index": ID, "bus_id": Maybe(_BUS), "name": _GPU_NAME, "lost": Maybe(ID), "pages_pending": Maybe(Flag()),
+        "rows_pending": Maybe(Flag()), "rows_failed": Maybe(Flag()), "links": Items(Flag(), 64), "fabric": Maybe(_FABRIC),
+        "slowdown": Maybe(NUMBER), "recovery": Maybe(ID),
+    }
+)  # fmt: skip
+_GPU_STATE = TableShape(
+    {
+        "driver_version": VERSION, "gpus": Items(_STATE_OF_GPU, 1024),
+        "errors": Items(TableShape({"call": WORD, "code": Whole(0, 1 << 31), "message": MESSAGE, "gpu?": ID}), 4096),
+    }
+)  # fmt: skip
 _RECORD = TableShape(
     {
         "sequence": NUMBER,
@@ -199,6 +213,7 @@ _MACHINE = TableShape(
 _REACH = TableShape({"tried": Flag(), "reached": Flag(), "why": MESSAGE})
 PROBES: Mapping[str, Shape] = {
     "nvml": _NVML,
+    "gpu_state": _GPU_STATE,
     "kernel_log": _KERNEL_LOG,
     "machine": _MACHINE,
     "reach": _REACH,

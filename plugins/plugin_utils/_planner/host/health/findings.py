@@ -25,10 +25,11 @@ STEP_SENTENCES: Mapping[xids.Step, Sentence] = {
     "none": messages.STEP_NONE,
     "application": messages.STEP_APPLICATION,
     "driver": messages.STEP_DRIVER,
+    "fabric": messages.STEP_FABRIC,
     "update": messages.STEP_UPDATE,
     "reset": messages.STEP_RESET,
     "reboot": messages.STEP_REBOOT,
-    "hardware": messages.STEP_HARDWARE,
+    "replace": messages.STEP_REPLACE,
     "support": messages.STEP_SUPPORT,
 }
 
@@ -38,18 +39,20 @@ class Finding:
     """One thing that is wrong with the GPUs of a host.
 
     message: what, without the step. gpu: the PCI address of the device, '' for the host as a whole.
-    step: what a person does about it. source: what shows it.
+    step: what a person does about it. source: what shows it. waits: the GPU works, and the step can
+    wait until the host is out of service anyway.
     """
 
     message: Message
     gpu: str
     step: xids.Step
     source: Source
+    waits: bool = False
 
     @property
     def stops(self) -> bool:
         """Tell whether it stops a wave: whether a GPU of the host is sick."""
-        return xids.is_sick(self.step)
+        return xids.is_sick(self.step) and not self.waits
 
     @property
     def text(self) -> Message:

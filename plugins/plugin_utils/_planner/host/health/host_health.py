@@ -60,7 +60,9 @@ def read_health_facts(policy: Policy, obs: Observation) -> HealthFacts:
 
 def judge_health(policy: Policy, facts: HealthFacts, driver: Driver) -> list[findings.Finding]:
     """List what is wrong with the GPUs of a host, by files and by its kernel log."""
-    return [*judge_counts(policy, facts, driver), *judge_log(facts.log.value, driver)]
+    counted = judge_counts(policy, facts, driver)
+    whole = driver.state == "ok" and not counted
+    return [*counted, *judge_log(facts.log.value, driver, whole=whole)]
 
 
 # --- how many GPUs there are
@@ -88,7 +90,7 @@ def judge_counts(policy: Policy, facts: HealthFacts, driver: Driver) -> list[fin
 def choose_count_step(driver: Driver, *, enough: bool) -> xids.Step:
     """Return what a person does about GPUs that are missed. enough: they are all on the PCI bus."""
     if not enough:
-        return "hardware"
+        return "replace"
     return "reset" if driver.state == "ok" else "driver"
 
 
@@ -107,9 +109,11 @@ def count_withheld(facts: HealthFacts) -> str:
 # ----------------------------------------------------------------------------------
 
 
-def judge_log(log: Mapping[str, Any], driver: Driver) -> list[findings.Finding]:
+def judge_log(log: Mapping[str, Any], driver: Driver, *, whole: bool) -> list[findings.Finding]:
     """List a finding for each device that a line of this boot says is sick, and no later line says
     is well.
+
+    whole: the driver serves all GPUs that the host should have.
     """
     by_device: dict[str, list[Mapping[str, Any]]] = {}
     for line in kernel_log.list_lines(log):
@@ -118,7 +122,7 @@ def judge_log(log: Mapping[str, Any], driver: Driver) -> list[findings.Finding]:
             by_device.pop(line["pci"], None)  # the driver says that nothing is to be done any more
         elif xids.is_sick(step):
             by_device.setdefault(line["pci"], []).append(line)
-    served = {shorten_address(gpu.bus_id) for gpu in driver.gpus}
+    served = {shorten_address(gpu.bus_id) for gpu in driver.gpus} | ({""} if whole else set())
     lasting = (
         (pci, [line for line in lines if not is_overtaken(line, served)])
         for pci, lines in by_device.items()
@@ -127,8 +131,12 @@ def judge_log(log: Mapping[str, Any], driver: Driver) -> list[findings.Finding]:
 
 
 def is_overtaken(line: Mapping[str, Any], served: set[str]) -> bool:
-    """Tell whether the driver has begun to serve the GPU since a line that says it could not."""
-    return line.get("kind") in BEFORE_SERVICE and shorten_address(line["pci"]) in served
+    """Tell whether the driver has begun to serve the GPU since a line that says it could not.
+
+    served: addresses, with '' if that is true of each GPU.
+    """
+    address = shorten_address(line["pci"]) if line["pci"] else ""
+    return line.get("kind") in BEFORE_SERVICE and address in served
 
 
 def shorten_address(address: str) -> str:

@@ -50,8 +50,8 @@ FORMS: tuple[LineForm, ...] = (
     # of three lines. No Xid goes with it: the driver has not begun to serve the GPU.
     LineForm(
         "off_bus",
-        rf"NVRM: The NVIDIA GPU {{a}}\.[0-7]{BREAK}NVRM: .{{{{1,60}}}}has"
-        rf"{BREAK}NVRM: fallen off the bus and is not responding",
+        rf"NVRM: The NVIDIA GPU {{a}}\.[0-7](?: \(PCI ID: [0-9a-f:]+\))?"
+        rf"{BREAK}NVRM: .{{{{1,60}}}}has{BREAK}NVRM: fallen off the bus and is not responding",
         "reboot",
         messages.OFF_BUS,
     ),
@@ -92,8 +92,10 @@ XID = (
     r"(?:, GPU recovery action changed from 0x[0-9a-f]{1,8} \([^)]{0,60}\) to 0x(?P<recovery>[0-9a-f]{1,8})"
     r"|.{0,120}?, ?[A-Z_0-9/]{2,60} {1,4}(?P<severity>Nonfatal|Fatal) )?"
 )
+# Drivers that write the three lines of OFF_BUS as a record each: the last has no address.
+UNNAMED = r"NVRM: (?P<unnamed>fallen) off the bus and is not responding"
 OTHERS = (form.pattern.format(a=f"(?P<{form.kind}>{ADDRESS})") for form in FORMS)
-PATTERN = f"^(?:{'|'.join((XID, SXID, *OTHERS))})"
+PATTERN = f"^(?:{'|'.join((XID, SXID, UNNAMED, *OTHERS))})"
 BY_KIND: Mapping[str, LineForm] = {form.kind: form for form in FORMS}
 
 
@@ -110,6 +112,8 @@ def parse_line(groups: Mapping[str, Any]) -> dict[str, Any] | None:
         number = read_whole(texts["sxid"])
         told = {"kind": "switch", "sxid": number, "pci": texts.get("switch", ""), "step": "reboot"}
         return check_address(told) if number is not None else None
+    if "unnamed" in texts:
+        return {"kind": FORMS[0].kind, "pci": "", "step": FORMS[0].step}
     form = next((form for form in FORMS if form.kind in texts), None)
     if form is None:
         return None
@@ -146,4 +150,6 @@ def describe_line(line: Mapping[str, Any]) -> str:
         return messages.XID.fill(xid=line["xid"], **values)
     if line["kind"] == "switch":
         return messages.SXID.fill(sxid=line["sxid"], **values)
+    if not line["pci"]:
+        return messages.OFF_BUS_UNNAMED.fill(time=line["time"])
     return BY_KIND[str(line["kind"])].row.fill(**values)

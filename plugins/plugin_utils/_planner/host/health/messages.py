@@ -36,6 +36,9 @@ SXID = Sentence("gpu-health.sxid", "fatal SXid {sxid} of the NVSwitch {pci} ({ti
 OFF_BUS = Sentence(
     "gpu-health.off-bus", "the GPU {pci} does not answer, and the driver could not begin ({time})"
 )
+OFF_BUS_UNNAMED = Sentence(
+    "gpu-health.off-bus-unnamed", "a GPU does not answer, and the driver could not begin ({time})"
+)
 FELL_OFF = Sentence("gpu-health.fell-off", "the GPU {pci} has fallen off the bus ({time})")
 DRIVER_NOT_STARTED = Sentence(
     "gpu-health.not-started", "the driver could not start the GPU {pci} ({time})"
@@ -49,6 +52,10 @@ STEP_APPLICATION = Sentence("gpu-health.step-application", "start the applicatio
 STEP_DRIVER = Sentence(
     "gpu-health.step-driver", "have the driver serve its GPUs first: the plan says what it lacks"
 )
+STEP_FABRIC = Sentence(
+    "gpu-health.step-fabric",
+    "see that Fabric Manager of the driver's version runs, or in a rack of GB200 or GB300 its switches",
+)
 STEP_UPDATE = Sentence(
     "gpu-health.step-update", "bring driver and firmware to releases that fit each other"
 )
@@ -59,8 +66,9 @@ STEP_RESET = Sentence(
 STEP_REBOOT = Sentence(
     "gpu-health.step-reboot", "reboot the host; if it comes back, have the GPU replaced"
 )
-STEP_HARDWARE = Sentence(
-    "gpu-health.step-hardware", "check the power and the seat of the board, or replace it"
+STEP_REPLACE = Sentence(
+    "gpu-health.step-replace",
+    "check the power, the cooling and the seat of the board, and have it replaced if that does not help",
 )
 STEP_SUPPORT = Sentence(
     "gpu-health.step-support",
@@ -84,3 +92,59 @@ FEWER_ON_BUS = Sentence(
     "and options keep {withheld} from containers",
 )
 LOG_TELLS = Sentence("gpu-health.log-tells", "the kernel log of this boot tells of {lines}")
+
+# ---------------------------------------------------------------- what NVML says
+
+STATE_NOT_ASKED = Sentence(
+    "gpu-health.state-not-asked",
+    "NVML was not asked: no driver serves a GPU here, or a GPU has no device node",
+)
+STATE_UNREADABLE = Sentence("gpu-health.state-unreadable", "NVML could not be asked: {cause}")
+STATE_SILENT = Sentence(
+    "gpu-health.state-silent", "NVML did not answer within {seconds} seconds: a GPU hangs"
+)
+FEWER_IN_NVML = Sentence(
+    "gpu-health.fewer-in-nvml", "NVML has {nvml} GPUs, and the driver lists {served} in procfs"
+)
+NO_HANDLE = Sentence("gpu-health.no-handle", "NVML refuses GPU {index}: {cause}")
+GPU_LOST = Sentence("gpu-health.lost", "NVML says that the GPU {gpu} is lost")
+RESET_REQUIRED = Sentence("gpu-health.reset-required", "NVML says that the GPU {gpu} needs a reset")
+RECOVERY_DUE = Sentence(
+    "gpu-health.recovery-due", "the driver says that the GPU {gpu} needs recovery (action {action})"
+)
+ROWS_FAILED = Sentence(
+    "gpu-health.rows-failed", "a row of the memory of the GPU {gpu} could not be remapped"
+)
+ROWS_PENDING = Sentence(
+    "gpu-health.rows-pending", "rows of the memory of the GPU {gpu} are remapped at its next reset"
+)
+PAGES_PENDING = Sentence(
+    "gpu-health.pages-pending", "pages of the memory of the GPU {gpu} are retired at its next reset"
+)
+LINKS_DOWN = Sentence(
+    "gpu-health.links-down",
+    "the GPU {gpu} has {up} NVLinks up, and others of its model on this host have {peers}",
+)
+FABRIC_NOT_JOINED = Sentence(
+    "gpu-health.fabric-not-joined",
+    "the GPU {gpu} has not joined the NVLink fabric (state: {state}), and CUDA does not start on it",
+)
+FABRIC_FAILED = Sentence(
+    "gpu-health.fabric-failed", "the GPU {gpu} could not join the NVLink fabric (status {status})"
+)
+FABRIC_BANDWIDTH = Sentence(
+    "gpu-health.fabric-bandwidth", "the GPU {gpu} has less bandwidth in the NVLink fabric"
+)
+FABRIC_ROUTE = Sentence(
+    "gpu-health.fabric-route", "a route of the GPU {gpu} in the NVLink fabric is unhealthy"
+)
+FABRIC_TIMEOUT = Sentence(
+    "gpu-health.fabric-timeout", "the GPU {gpu} recovers from a timeout in the NVLink fabric"
+)
+FABRIC_CONFIGURATION = Sentence(
+    "gpu-health.fabric-configuration",
+    "the NVLink fabric of the GPU {gpu} is not configured rightly",
+)
+POWER_BRAKE = Sentence("gpu-health.power-brake", "the power brake slows the GPU {gpu} down")
+THERMAL_BRAKE = Sentence("gpu-health.thermal-brake", "heat slows the GPU {gpu} down to protect it")
+SOFTWARE_THERMAL = Sentence("gpu-health.thermal-limit", "heat limits the clocks of the GPU {gpu}")

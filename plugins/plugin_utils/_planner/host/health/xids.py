@@ -14,17 +14,20 @@ from collections.abc import Mapping
 from typing import Literal
 
 # What a person does about a finding. none, application: the GPU is as healthy as before.
-Step = Literal["none", "application", "driver", "update", "reset", "reboot", "hardware", "support"]
+Step = Literal[
+    "none", "application", "driver", "fabric", "update", "reset", "reboot", "replace", "support"
+]  # fmt: skip
 HARMLESS: tuple[Step, ...] = ("none", "application")
 # from the smallest to the largest; the largest of several findings is what helps all of them
 ORDER: tuple[Step, ...] = (
     "none",
     "application",
     "driver",
+    "fabric",
     "update",
     "reset",
     "reboot",
-    "hardware",
+    "replace",
     "support",
 )
 CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
@@ -64,7 +67,7 @@ STEPS: Mapping[str, Step] = {
     "WORKFLOW_NVLINK5_ERR": "reset",
     "RESTART_BM": "reboot",
     "RESTART_VM": "reboot",
-    "CHECK_MECHANICALS": "hardware",
+    "CHECK_MECHANICALS": "replace",
     "UPDATE_SWFW": "update",
     "CONTACT_SUPPORT": "support",
     "CHECK_UVM": "support",

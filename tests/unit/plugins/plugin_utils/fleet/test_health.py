@@ -220,6 +220,60 @@ def test_a_gpu_that_is_lost_without_an_xid_fails_a_host_if_that_is_new(
     assert judge(logged(90), logged(90)) == "", "it was there before the change"
 
 
+ROWS_FAILED = {
+    "code": "gpu-health.rows-failed",
+    "what": "a row",
+    "gpu": "0000:17:00.0",
+    "next": "replace it",
+    "stops": True,
+}
+ROWS_PENDING = {
+    "code": "gpu-health.rows-pending",
+    "what": "rows wait",
+    "gpu": "0000:17:00.0",
+    "next": "reset it",
+    "stops": False,
+}
+SILENT = {
+    "code": "gpu-health.state-silent",
+    "what": "no answer",
+    "gpu": "",
+    "next": "reboot",
+    "stops": True,
+}
+
+
+def state(*findings: dict[str, Any], known: bool = True) -> dict[str, Any]:
+    return {**log(), "nvml": {"known": known, "findings": list(findings)}}
+
+
+SICK_STATE = ("soak.gpu-state", {"found": "a row [gpu-health.rows-failed]", "step": "replace it"})
+HUNG = ("soak.gpu-state", {"found": "no answer [gpu-health.state-silent]", "step": "reboot"})
+NOTED = ("soak.gpu-state-note", {"found": "rows wait [gpu-health.rows-pending]"})
+# What NVML said before the change and says now, why the host fails, what is noted.
+STATES: list[tuple[Mapping[str, Any], Mapping[str, Any], str | Coded, list[Coded]]] = [
+    (state(), state(), "", []),
+    (state(), state(ROWS_FAILED), SICK_STATE, []),
+    (state(ROWS_FAILED), state(ROWS_FAILED), "", []),  # it was sick before, and is not blamed
+    (state({**ROWS_FAILED, "gpu": "0000:43:00.0"}), state(ROWS_FAILED), SICK_STATE, []),
+    (state(), state(ROWS_PENDING), "", [NOTED]),  # it works until its next reset
+    (state(), state(SILENT, known=False), HUNG, []),
+    (state(known=False), state(ROWS_FAILED), "", []),  # not known before
+    (log(), state(ROWS_FAILED), "", []),  # not asked before
+    (state(), log(), "", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "why", "notes"), STATES)
+def test_a_state_that_only_the_second_answer_has_fails_a_host(
+    before: Mapping[str, Any], after: Mapping[str, Any], why: str | Coded, notes: list[Coded]
+) -> None:
+    found = health.Second(second(), 8, before=before, after=after)
+    said = health.explain_ill_health(found)
+    assert (read_coded(said) if said else "") == why
+    assert read_all_coded(health.list_health_notes(found)) == notes
+
+
 def test_a_host_that_was_unreachable_for_the_look_for_errors_is_not_well() -> None:
     lost = {"unreachable": True, "msg": "no route to host"}
     assert health.explain_ill_health(

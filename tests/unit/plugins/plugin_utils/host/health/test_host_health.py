@@ -69,7 +69,7 @@ COUNTS: list[tuple[dict[str, Any], int | None, list[tuple[str, str, str]]]] = [
     (gpus.host(2), None, []),
     (gpus.host(2), 2, []),
     (gpus.host(2), 1, []),  # more than the inventory says is no illness
-    (gpus.host(2), 3, [("fewer-on-bus", "", "hardware")]),
+    (gpus.host(2), 3, [("fewer-on-bus", "", "replace")]),
     (LOST, None, [("not-served", THIRD, "reset")]),
     (LOST, 3, [("not-served", THIRD, "reset"), ("fewer-served", "", "reset")]),
     (EXCLUDED, None, []),  # a person wants that
@@ -77,7 +77,7 @@ COUNTS: list[tuple[dict[str, Any], int | None, list[tuple[str, str, str]]]] = [
     (UNLOADED, None, []),  # the state of the driver says it
     (UNLOADED, 2, [("fewer-served", "", "driver")]),
     ({}, None, []),
-    ({}, 8, [("fewer-on-bus", "", "hardware")]),
+    ({}, 8, [("fewer-on-bus", "", "replace")]),
 ]
 
 
@@ -100,6 +100,7 @@ OFF_BUS = (
     r"NVRM: The NVIDIA GPU {}\x0aNVRM: (PCI ID: 10de:26b5) installed in this system has"
     r"\x0aNVRM: fallen off the bus and is not responding to commands."
 )
+UNNAMED = "NVRM: fallen off the bus and is not responding to commands."
 A, B = "0000:17:00", "0000:43:00"
 # Lines of the kernel log of a host with two GPUs, and of each finding GPU and step.
 LOGS: list[tuple[list[str], list[tuple[str, str]]]] = [
@@ -114,6 +115,7 @@ LOGS: list[tuple[list[str], list[tuple[str, str]]]] = [
     # the driver could not begin with it, and serves it now
     ([OFF_BUS.format(SECOND)], []),
     (["nvidia: probe of 0000:43:00.0 failed with error -1"], []),
+    ([UNNAMED], []),
     # and does not
     ([OFF_BUS.format(THIRD)], [("0000:65:00", "reboot")]),
     (["NVRM: GPU 0000:43:00.0: RmInitAdapter failed! (0x24:0x72:1568)"], [(B, "reboot")]),
@@ -129,6 +131,11 @@ def test_a_line_counts_until_a_later_one_says_that_the_gpu_is_well(
     assert [(f["gpu"], f["step"]) for f in health["findings"]] == found
     assert {f["source"] for f in health["findings"]} <= {"log"}
     assert health["log"] == {"known": True, "why": "", "code": ""}
+
+
+def test_a_line_without_an_address_counts_where_a_gpu_is_missed() -> None:
+    health = judge(LOST, log(UNNAMED))
+    assert [(f["gpu"], f["source"]) for f in health["findings"]] == [(THIRD, "files"), ("", "log")]
 
 
 @pytest.mark.parametrize("files", [gpus.host(2), LOST])

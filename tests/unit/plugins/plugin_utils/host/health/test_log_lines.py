@@ -33,6 +33,10 @@ OFF_BUS = (
     r"NVRM: The NVIDIA GPU {}.0\x0aNVRM: (PCI ID: 10de:{}) installed in this system has"
     r"\x0aNVRM: fallen off the bus and is not responding to commands."
 )
+OFF_BUS_BEFORE = (
+    r"NVRM: The NVIDIA GPU 0000:b3:00.0 (PCI ID: 10de:26b5)\x0aNVRM: installed in this system has"
+    r"\x0aNVRM: fallen off the bus and is not responding to commands."
+)
 NETIR = "(0x021425c6 0x00000000 0x00000000 0x00000000 0x00000000 0x00000000)"
 # A line of the log by its text, restated from the place named above it, and what it tells.
 LINES: list[tuple[str, dict[str, Any] | None]] = [
@@ -62,6 +66,12 @@ LINES: list[tuple[str, dict[str, Any] | None]] = [
      xid(154, "none", "0019:01:00")),
     # github.com/NVIDIA/NVSentinel/issues/155: no Xid goes with these
     (OFF_BUS.format("0000:b3:00", "26b5"), line("off_bus", "0000:b3:00")),
+    # the same of drivers before, and as three records
+    (OFF_BUS_BEFORE, line("off_bus", "0000:b3:00")),
+    ("NVRM: fallen off the bus and is not responding to commands.", line("off_bus", "")),
+    ("NVRM: The NVIDIA GPU 0000:b3:00.0 (PCI ID: 10de:26b5)", None),
+    # github.com/NVIDIA/open-gpu-kernel-modules/issues/696: the first words are of another condition
+    (r"NVRM: The NVIDIA GPU 0000:03:00.0 (PCI ID: 10de:1bb3)\x0aNVRM: installed in this system is not supported by open", None),
     ("NVRM: The NVIDIA probe routine failed for 1 device(s).", None),
     # github.com/NVIDIA/open-gpu-kernel-modules/issues/1151
     ("NVRM: GPU 0000:2b:00.0: GPU has fallen off the bus.", line("fell_off", "0000:2b:00")),
@@ -108,13 +118,13 @@ def test_of_a_line_only_numbers_addresses_and_a_severity_leave() -> None:
 )
 def test_groups_of_any_text_are_a_line_or_none(groups: dict[str, str | None]) -> None:
     told = log_lines.parse_line(groups)
-    assert told is None or re.fullmatch(log_lines.ADDRESS, told["pci"])
+    assert told is None or told["pci"] == "" or re.fullmatch(log_lines.ADDRESS, told["pci"])
 
 
 # An Xid, what else its line tells, the step.
 XIDS = [
     (13, {}, "application"), (31, {}, "application"), (43, {}, "none"), (45, {}, "application"),
-    (48, {}, "reset"), (54, {}, "hardware"), (62, {}, "reset"),
+    (48, {}, "reset"), (54, {}, "replace"), (62, {}, "reset"),
     (63, {}, "none"),  # a row was remapped
     (64, {}, "reset"),  # and could not be
     (68, {}, "application"), (74, {}, "reset"), (78, {}, "update"), (79, {}, "reboot"), (92, {}, "none"),
