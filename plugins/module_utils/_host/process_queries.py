@@ -7,9 +7,11 @@ library only, Python 3.6.
 
 import contextlib
 import errno
+import functools
 import os
 import re
 import stat
+import struct
 import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
@@ -369,7 +371,7 @@ def _match_device(link, wanted):
         match = wanted.match(os.readlink(link))
         return (
             match
-            if match and stat.S_ISCHR(os.stat(link).st_mode) and not _is_open_by_name(link)
+            if match and stat.S_ISCHR(_get_mode(link)) and not _is_open_by_name(link)
             else None
         )
     except trust.ENDED:
@@ -380,6 +382,40 @@ def _match_device(link, wanted):
         return None
 
 
+_AT_FDCWD, _DONT_SYNC, _TYPE_AND_MODE = -100, 0x4000, 3  # linux/fcntl.h, linux/stat.h
+_ROOM, _MODE_AT = 256, 28  # bytes of struct statx, and of what is before its mode
+
+
+@functools.lru_cache(maxsize=1)
+def _load_statx():
+    """Return (the module ctypes, statx(2) of the C library); None if the library has none."""
+    import ctypes  # here, since few looks get to this point
+
+    try:
+        return ctypes, ctypes.CDLL(None, use_errno=True).statx
+    except (OSError, AttributeError):
+        return None
+
+
+def _get_mode(link):
+    """Return the mode of what a process has open, as the kernel knows it. Raise OSError if it tells
+    none.
+
+    A file system that another user has mounted (FUSE) is not asked: it need never answer, and then
+    keeps whoever has asked, whatever signals come.
+    """
+    if _load_statx() is None:  # glibc before 2.28
+        return os.stat(link).st_mode
+    ctypes, statx = _load_statx()
+    room = ctypes.create_string_buffer(_ROOM)
+    if statx(_AT_FDCWD, link.encode("ascii"), _DONT_SYNC, _TYPE_AND_MODE, room) == 0:
+        return struct.unpack_from("=H", room, _MODE_AT)[0]
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EPERM):  # a kernel without it, or a filter that forbids it
+        return os.stat(link).st_mode
+    raise OSError(number, os.strerror(number), link)
+
+
 def _is_no_device(link, exc):
     """Tell whether root was refused by a file system that another user has mounted (FUSE), where no
     file is a device.
@@ -388,16 +424,14 @@ def _is_no_device(link, exc):
     are (fs/fuse/inode.c, fuse_statfs), which all of the kernel's own do. This is also so after it
     is unmounted.
     """
-    long = trust.is_too_long(exc)  # to a file of any kind
     with contextlib.suppress(OSError):
-        return (
-            long
-            and not stat.S_ISCHR(os.stat(link).st_mode)
-            or exc.errno == errno.EACCES
-            and not os.statvfs(link).f_bsize
-        )
+        # of a path that any account may make, to a file of any kind
+        if trust.is_too_long(exc):
+            return not stat.S_ISCHR(_get_mode(link))
     with contextlib.suppress(OSError):
-        return long and not os.statvfs(link).f_bsize
+        return (trust.is_too_long(exc) or exc.errno == errno.EACCES) and not os.statvfs(
+            link
+        ).f_bsize
     return False
 
 
@@ -419,9 +453,11 @@ def _is_service(pid, names):
     try:
         if trust.get_process_name(pid) not in names:
             return False
+        judge = process_trust.Judge(_list_process_units)
+        if not judge.is_main_number(pid):
+            return False
         process = trust.read_process(pid)
         file_ = os.stat("/proc/%d/exe" % pid)
-        judge = process_trust.Judge(_list_process_units)
         # Read once more at the end: what was judged is what runs.
         known = (
             os.path.basename(process.exe) in names

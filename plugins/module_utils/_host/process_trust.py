@@ -50,6 +50,11 @@ def find_trusted_service(groups, first):
     return group, units.pop() if len(units) == 1 else None
 
 
+def _is_service(unit):
+    """Tell whether a unit is a service of the host's systemd. A user's own manager is none."""
+    return unit is not None and unit.endswith(".service") and not unit.startswith("user@")
+
+
 def _list_hierarchies(groups):
     found = {}
     for line in groups.splitlines():
@@ -89,6 +94,17 @@ class Judge(object):
         """
         return self._own(found) or self._find_service(found)
 
+    def is_main_number(self, pid):
+        """Tell whether systemd names this number as that of the main process of a service of its
+        own, before more is read of that process.
+
+        Its program and its root directory may be of another account, on a file system that never
+        answers.
+        """
+        groups = trust.read_proc_file("/proc/%d/cgroup" % pid)
+        unit = find_trusted_service(groups, self.first)[1]
+        return _is_service(unit) and (self.show([unit])[unit]).get("MainPID") == str(pid)
+
     def is_main_process(self, found):
         """Tell whether a process, of any account, is the main one of a service of this very host."""
         unit = self.find_unit(found)
@@ -126,7 +142,7 @@ class Judge(object):
 
     def _find_service(self, found):
         unit = self.find_unit(found)
-        if unit is None or not unit.endswith(".service") or unit.startswith("user@"):
+        if not _is_service(unit):
             why = "runs in %s, not in a service of the host's systemd" % (unit or "no unit")
             return self._build_doubt(found, "service", why, "Run it as such a service")
         shown = self.show([unit]).get(unit) or {}

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which processes hold a device, and which of them only watch it: a terminal plays the device."""
 
+import contextlib
 import errno
 import os
 import pathlib
@@ -179,20 +180,110 @@ def test_a_file_system_of_a_user_s_own_hides_no_device(monkeypatch, tmp_path, bl
     """Anybody may mount one by FUSE, which then refuses root. It has no devices."""
     path = tmp_path / "device7"
     path.write_text("")
-    real = os.stat
+    real = process_queries._get_mode
 
-    def refused(place, **more):
-        if str(place).startswith("/proc/%d/fd/" % os.getpid()):
+    def refused(place):
+        if place.startswith("/proc/%d/fd/" % os.getpid()):
             raise PermissionError(errno.EACCES, "Permission denied")
-        return real(place, **more)
+        return real(place)
 
-    monkeypatch.setattr(process_queries.os, "stat", refused)
+    monkeypatch.setattr(process_queries, "_get_mode", refused)
     monkeypatch.setattr(
         process_queries.os, "statvfs", lambda _place: types.SimpleNamespace(f_bsize=block)
     )
     before = ask(kind="holders", pattern=r".*/device7$")["closed"]
     with path.open():
         assert (ask(kind="holders", pattern=r".*/device7$")["closed"] > before) is closed
+
+
+# Another library, an older kernel, a filter of a container: statx(2) is not there, or fails so.
+WITHOUT = (None, errno.ENOSYS, errno.EPERM)
+
+
+@pytest.mark.parametrize("number", WITHOUT)
+def test_what_is_open_is_known_without_statx_as_well(monkeypatch, number):
+    real = process_queries._load_statx()[0]
+    names = {
+        "CDLL": lambda *_more, **_others: types.SimpleNamespace(
+            **({} if number is None else {"statx": lambda *_arguments: -1})
+        ),
+        "get_errno": lambda: number,
+        "create_string_buffer": real.create_string_buffer,
+    }
+    monkeypatch.setitem(sys.modules, "ctypes", types.SimpleNamespace(**names))
+    process_queries._load_statx.cache_clear()
+    try:
+        assert process_queries._get_mode("/dev/null") == os.stat("/dev/null").st_mode
+        with pytest.raises(FileNotFoundError):
+            process_queries._get_mode("/dev/none")
+    finally:
+        process_queries._load_statx.cache_clear()
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/dev", __file__])
+def test_the_mode_of_what_is_open_is_that_of_stat(path):
+    assert process_queries._get_mode(path) == os.stat(path).st_mode
+    for gone in ("/dev/none", "/proc/0/fd/0"):
+        with pytest.raises(trust.ENDED):
+            process_queries._get_mode(gone)
+
+
+# A user mounts it for all (allow_other). It tells of a file that it has no device until somebody
+# has it open, and answers nothing any more then.
+HANGING = """
+import ctypes, os, stat, struct, sys
+place, fd = sys.argv[1], os.open("/dev/fuse", os.O_RDWR)
+options = "fd=%d,rootmode=40000,user_id=65534,group_id=65534,allow_other" % fd
+NOSUID_NODEV = 6
+if ctypes.CDLL(None).mount(b"a-users", place.encode(), b"fuse", NOSUID_NODEV, options.encode()):
+    print("refused", flush=True)
+    sys.exit()
+print("mounted", flush=True)
+INIT, LOOKUP, GETATTR, OPEN = 26, 1, 3, 14
+FOLDER, FILE = stat.S_IFDIR | 0o755, stat.S_IFREG | 0o644
+
+def attributes(node):
+    mode = FILE if node == 2 else FOLDER
+    return struct.pack("<6Q10I", node, 0, 0, 0, 0, 0, 0, 0, 0, mode, 1, 65534, 65534, 0, 4096, 0)
+
+opened = False
+while True:
+    request = os.read(fd, 1 << 17)
+    _size, kind, number, node = struct.unpack("<IIQQ", request[:24])
+    error, said = 0, b""
+    if kind == INIT:
+        said = struct.pack("<4I2H2I2HI", 7, 31, 0, 0, 12, 10, 4096, 1, 1, 0, 0).ljust(64, b"\\0")
+    elif kind == LOOKUP:
+        said = struct.pack("<4Q2I", 2, 0, 0, 0, 0, 0) + attributes(2)
+    elif kind == OPEN:
+        opened, said = True, struct.pack("<Q2I", 1, 0, 0)
+    elif kind == GETATTR and not (opened and node == 2):
+        said = struct.pack("<Q2I", 0, 0, 0) + attributes(node)
+    elif kind == GETATTR:
+        continue
+    else:
+        error = -38
+    os.write(fd, struct.pack("<IiQ", 16 + len(said), error, number) + said)
+"""
+OPENING = "import os, sys; os.open(sys.argv[1], os.O_RDONLY); print(flush=True); sys.stdin.read()"
+
+
+def test_a_file_system_of_a_user_s_own_that_never_answers_keeps_no_look_waiting(tmp_path):
+    place = tmp_path / "own"
+    place.mkdir()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    server = subprocess.Popen([sys.executable, "-c", HANGING, str(place)], **pipes)
+    try:
+        if server.stdout.readline() != b"mounted\n":
+            pytest.skip("nobody may mount a file system of FUSE's here")
+        child = subprocess.Popen([sys.executable, "-c", OPENING, str(place / "device7")], **pipes)
+        child.stdout.readline()
+        assert held(r".*/device7$") == []
+        child.communicate()
+    finally:
+        server.kill()
+        server.communicate()
+        subprocess.run(["umount", "-l", str(place)], check=False, stderr=subprocess.DEVNULL)
 
 
 def test_where_only_some_processes_are_shown_nothing_is_known(monkeypatch):
@@ -289,15 +380,44 @@ def test_what_only_watches_is_a_service_of_the_hosts_systemd(
     monkeypatch.setattr(
         process_queries, "_list_process_units", lambda names: {name: shown for name in names}
     )
+    monkeypatch.setattr(process_trust.Judge, "is_main_number", lambda self, pid: True)
     assert (child.pid not in held(pattern, services=["watcher"])) is watches
 
 
 def test_a_program_that_somebody_else_may_write_watches_nothing(watcher, monkeypatch):
     pattern, path, child = watcher
+    monkeypatch.setattr(process_trust.Judge, "is_main_number", lambda self, pid: True)
     monkeypatch.setattr(process_trust.Judge, "is_main_process", lambda self, found: True)
     assert child.pid not in held(pattern, services=["watcher"])
     path.chmod(0o777)
     assert child.pid in held(pattern, services=["watcher"])
+
+
+@pytest.mark.parametrize(
+    ("unit", "shown", "main"),
+    [
+        ("dcgm.service", {"MainPID": "7"}, True),
+        ("dcgm.service", {"MainPID": "8"}, False),
+        ("dcgm.service", {}, False),
+        ("session-3.scope", {"MainPID": "7"}, False),
+        ("user@1000.service", {"MainPID": "7"}, False),
+        ("", {"MainPID": "7"}, False),
+    ],
+)
+def test_of_a_process_that_is_no_service_nothing_else_is_read(monkeypatch, unit, shown, main):
+    """Its program may lie on a file system of its own account, which need never answer."""
+    texts = {"/proc/1/cgroup": "0::/init.scope\n", "/proc/7/cgroup": "0::/system.slice/%s\n" % unit}
+    monkeypatch.setattr(trust, "read_proc_file", texts.__getitem__)
+    monkeypatch.setattr(trust, "get_process_name", lambda _pid: "watcher")
+    monkeypatch.setattr(
+        process_queries, "_list_process_units", lambda names: {name: shown for name in names}
+    )
+    reads = []
+    monkeypatch.setattr(trust, "read_process", reads.append)
+    monkeypatch.setattr(process_queries.os, "stat", lambda path: os.lstat("/"))
+    with contextlib.suppress(AttributeError):  # nothing was read of this process
+        assert process_queries._is_service(7, ["watcher"]) is False
+    assert reads == ([7] if main else [])
 
 
 CALLS_ITSELF = "import sys; open('/proc/self/comm', 'w').write('watcher'); print(1, flush=True); sys.stdin.read()"
@@ -305,6 +425,7 @@ CALLS_ITSELF = "import sys; open('/proc/self/comm', 'w').write('watcher'); print
 
 def test_a_name_that_a_process_gives_itself_counts_for_nothing(device, monkeypatch):
     """prctl(PR_SET_NAME) and argv[0] are anybody's."""
+    monkeypatch.setattr(process_trust.Judge, "is_main_number", lambda self, pid: True)
     monkeypatch.setattr(process_trust.Judge, "is_main_process", lambda self, found: True)
     pattern, slave = device
     words = ["watcher", "-c", CALLS_ITSELF]

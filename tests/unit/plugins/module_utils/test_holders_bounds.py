@@ -65,8 +65,8 @@ class Host(object):
         made = self.processes[int(words[2])]
         return "/dev/gpu7" if made.gpu and int(words[-1]) == made.files - 1 else "/dev/null"
 
-    def stat(self, _link):
-        return types.SimpleNamespace(st_mode=stat.S_IFCHR)
+    def mode(self, _link):
+        return stat.S_IFCHR
 
     def owner(self, pid):
         self.calls["status"] += 1
@@ -86,6 +86,7 @@ def a_player(monkeypatch):
         monkeypatch.setattr(process_queries, "os", host)
         monkeypatch.setattr(process_queries, "time", host)
         monkeypatch.setattr(process_queries, "_read_owner", host.owner)
+        monkeypatch.setattr(process_queries, "_get_mode", host.mode)
         monkeypatch.setattr(process_queries.trust, "read_proc_file", host.text)
         return host, process_queries.list_holders(PATTERN, groups=True)
 
