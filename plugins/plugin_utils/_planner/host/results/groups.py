@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text
 
 VARIANTS_SHOWN = 3
 HOSTS_SHOWN = 20  # runs of names above a group
-DIFFERENCES_SHOWN = 200  # of a group
+DIFFERENCES_SHOWN, UNITS_SHOWN = 200, 40  # of a group
 
 REFUSED = "refused"
 LATER = ": refused now. This would change once the reason above is corrected"
@@ -104,20 +104,19 @@ def show_group(
             lines += layout.lay_out_paragraph(place, width, 2)
         lines += show_group_difference([(host, by_host[host][n]) for host in hosts], width, reasons)
     rest = len(first["differences"]) - DIFFERENCES_SHOWN
-    lines += (
-        layout.lay_out_paragraph(f"and {names.count_noun(rest, 'more difference')}", width, 2)
-        if rest > 0
-        else []
-    )
+    lines += show_rest(rest, "more difference", width)
     verb = "restarted" if not check and "would_restart" not in first else "restart"
-    return [
-        *lines,
-        *(
-            line
-            for unit in list_group_units(first)
-            for line in layout.lay_out_paragraph(describe_interruption(first, unit, verb), width, 2)
-        ),
-    ]
+    units = list_group_units(first)
+    for unit in units[:UNITS_SHOWN]:
+        lines += layout.lay_out_paragraph(describe_interruption(first, unit, verb), width, 2)
+    return lines + show_rest(len(units) - UNITS_SHOWN, "more restart", width)
+
+
+def show_rest(number: int, what: str, width: int) -> list[str]:
+    """Return the line that counts what is not shown; [] if all is shown."""
+    if number <= 0:
+        return []
+    return layout.lay_out_paragraph(f"and {names.count_noun(number, what)}", width, 2)
 
 
 def describe_interruption(result: outcomes.Result, unit: str, verb: str) -> str:

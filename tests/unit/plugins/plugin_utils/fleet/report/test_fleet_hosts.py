@@ -209,6 +209,25 @@ def test_a_manager_that_restarts_its_engine_by_itself_is_not_said_to_be_restarte
     )
 
 
+@pytest.mark.parametrize(
+    ("number", "last", "lines"),
+    [
+        (40, "  restart u39.service", 40),
+        (41, "  and 1 more restart", 41),
+        (999, "  and 959 more restarts", 41),
+    ],
+)
+def test_of_very_many_restarts_the_first_are_shown(number: int, last: str, lines: int) -> None:
+    units = [f"u{n}.service" for n in range(number)]
+    none, many = (
+        fleet_hosts.list_fleet_lines({"gpu1": one}, FleetView(details=True))
+        for one in ({**planned(), "would_restart": []}, {**planned(), "would_restart": units})
+    )
+    assert (many[-1], many[-2]) == (last, f"  restart u{lines - 2 if number > 40 else 38}.service")
+    shown = [line for line in many if line.startswith(("  restart ", "  and "))]
+    assert (len(shown), [line for line in none if line.startswith("  restart ")]) == (lines, [])
+
+
 def test_values_that_differ_within_a_group_are_counted() -> None:
     results = {
         f"gpu{n}": planned(limit=10 * (n % 3), why=f"the file has {n % 3} of them")
