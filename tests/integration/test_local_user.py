@@ -42,6 +42,18 @@ int main(int argc, char **argv) {
 ARGUMENTS = f"--config {SECRET} --config-file {SECRET} --config-dir /etc/profile.d --root /etc --address /home/mallory/none.sock"
 WRITES = "--config /etc/profile.d/evil.sh --config-file /etc/profile.d/evil.sh --host unix:///home/mallory/none.sock"
 OPTIONS = {"packages": "ignore", "no_gpu": "prepare"}
+# One program more, in a folder that is deeper than a path can be long.
+DEEP = """
+cat >/home/mallory/start-deep <<'EOF'
+import os, shutil
+for _number in range(20):
+    os.mkdir("x" * 250)
+    os.chdir("x" * 250)
+shutil.copy("/tmp/evil", "deep")
+os.execv("./deep", ["deep"])
+EOF
+setpriv --reuid mallory --clear-groups setsid sh -c 'cd /home/mallory && exec python3 start-deep' </dev/null >/dev/null 2>&1 &
+"""
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +120,10 @@ def attacked(fleet: Fleet, before: dict[str, Any], program: bytes) -> Fleet:
         fleet.shell(
             HOST, f"systemd-run --uid=mallory --unit=evil-{name} /home/mallory/{name} {WRITES}"
         )
+    fleet.shell(HOST, DEEP)
     for _turn in until("the processes of mallory have their names"):  # until then each is a setpriv
         listed = fleet.shell(HOST, "ps -u mallory -o comm=").split()
-        if all(listed.count(name[:15]) == 3 for name in NAMES):
+        if "deep" in listed and all(listed.count(name[:15]) == 3 for name in NAMES):
             break
     return fleet
 
