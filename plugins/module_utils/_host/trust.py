@@ -25,8 +25,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_
 PROGRAM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/run/current-system/sw/bin")
 # A Debian that has /etc/staff-group-for-usr-local makes /usr/local root:staff 2775: its policy says
 # that this group is as good as root, and root's PATH there begins with /usr/local. No other place,
-# and no other group.
-_LOCAL, _STAFF = "/usr/local", "staff"
+# and no other group: Debian's staff has this number everywhere (base-passwd), and a site may call a
+# group of its own so.
+_LOCAL, _STAFF = "/usr/local", (50, "staff")
 
 # Why something is not trusted: the row of the table, the host path or process, what is wrong with
 # it, and the remedy.
@@ -149,7 +150,7 @@ def _describe_writers(root, place, found, groups):
     if found.st_gid in (0, os.getegid()):
         return ""
     name = host_files.map_id_names(root, "group").get(found.st_gid, str(found.st_gid))
-    local = name == _STAFF and (place + "/").startswith(_LOCAL + "/")
+    local = (found.st_gid, name) == _STAFF and (place + "/").startswith(_LOCAL + "/")
     return "" if name in groups or local else "its group %s" % name
 
 

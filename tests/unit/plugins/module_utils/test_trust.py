@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_
 
 NOBODY = 0xFFFFFFFF
 STAFF, MICROK8S, NIXBLD, STRANGER = 50, 998, 30000, 1001
-GROUPS = "root:x:0:\nstaff:x:50:\nmicrok8s:x:998:\nnixbld:x:30000:\nusers:x:100:\n"
+GROUPS = "root:x:0:\nstaff:x:50:\nstaff:x:20005:\nmicrok8s:x:998:\nnixbld:x:30000:\nusers:x:100:\n"
 PASSWD = "root:x:0:0::/root:/bin/sh\nmallory:x:1001:1001::/home/mallory:/bin/sh\n"
 
 
@@ -207,6 +207,14 @@ FAILS = [
         [("/opt/e", "dir", 0o2775, 0, STAFF), ("/opt/e/c", "file", 0o644, 0, 0)],
         "/opt/e/c",
         "/opt/e",
+        "its group staff",
+        "chmod g-w",
+    ),
+    (
+        "a group of a site's own that is called staff",
+        [("/usr/local", "dir", 0o2775, 0, 20005)],
+        "/usr/local/bin/c",
+        "/usr/local",
         "its group staff",
         "chmod g-w",
     ),
