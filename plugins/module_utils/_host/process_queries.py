@@ -388,12 +388,14 @@ _ROOM, _MODE_AT = 256, 28  # bytes of struct statx, and of what is before its mo
 
 @functools.lru_cache(maxsize=1)
 def _load_statx():
-    """Return (the module ctypes, statx(2) of the C library); None if the library has none."""
-    import ctypes  # here, since few looks get to this point
-
+    """Return (the module ctypes, statx(2) of the C library); None if the library has none, or if
+    Python has no ctypes (python3-minimal).
+    """
     try:
+        import ctypes  # here, since few looks get to this point
+
         return ctypes, ctypes.CDLL(None, use_errno=True).statx
-    except (OSError, AttributeError):
+    except (ImportError, OSError, AttributeError):
         return None
 
 

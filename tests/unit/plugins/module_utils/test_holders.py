@@ -196,21 +196,22 @@ def test_a_file_system_of_a_user_s_own_hides_no_device(monkeypatch, tmp_path, bl
         assert (ask(kind="holders", pattern=r".*/device7$")["closed"] > before) is closed
 
 
-# Another library, an older kernel, a filter of a container: statx(2) is not there, or fails so.
-WITHOUT = (None, errno.ENOSYS, errno.EPERM)
+def without_statx(number):
+    """Return a ctypes whose library has no statx(2), or one that fails so. None: no ctypes."""
+    if number is None:
+        return None
+    library = {"statx": lambda *_arguments: -1} if number else {}
+    return types.SimpleNamespace(
+        CDLL=lambda *_more, **_others: types.SimpleNamespace(**library),
+        get_errno=lambda: number,
+        create_string_buffer=bytearray,
+    )
 
 
-@pytest.mark.parametrize("number", WITHOUT)
+# No ctypes, another library, an older kernel, a filter of a container.
+@pytest.mark.parametrize("number", [None, 0, errno.ENOSYS, errno.EPERM])
 def test_what_is_open_is_known_without_statx_as_well(monkeypatch, number):
-    real = process_queries._load_statx()[0]
-    names = {
-        "CDLL": lambda *_more, **_others: types.SimpleNamespace(
-            **({} if number is None else {"statx": lambda *_arguments: -1})
-        ),
-        "get_errno": lambda: number,
-        "create_string_buffer": real.create_string_buffer,
-    }
-    monkeypatch.setitem(sys.modules, "ctypes", types.SimpleNamespace(**names))
+    monkeypatch.setitem(sys.modules, "ctypes", without_statx(number))
     process_queries._load_statx.cache_clear()
     try:
         assert process_queries._get_mode("/dev/null") == os.stat("/dev/null").st_mode
