@@ -27,6 +27,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
     BOTTLEROCKET,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.cos import COS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.deckhouse import (
+    DECKHOUSE,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.docker import (
     DOCKER,
 )
@@ -70,6 +73,7 @@ MANAGERS = (
     MICROK8S,
     EKS,
     KOPS,
+    DECKHOUSE,
     BOTTLEROCKET,
     TALOS,
     COS,

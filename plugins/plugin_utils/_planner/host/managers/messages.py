@@ -23,6 +23,13 @@ COS = Sentence(
     next="Use the provider's GPU driver installer. Its files are read-only. "
     "See https://cloud.google.com/container-optimized-os/docs/how-to/run-gpus",
 )
+DECKHOUSE = Sentence(
+    "manager.deckhouse",
+    "Deckhouse's bashible writes this containerd's configuration again every few minutes",
+    next="Set spec.gpu in the NodeGroup, and have a NodeGroupConfiguration write settings of yours "
+    "into /etc/containerd/conf.d (conf2.d with containerd 2). See https://deckhouse.io/products/"
+    "kubernetes-platform/documentation/v1/admin/configuration/platform-scaling/node/node-customization.html",
+)
 DOCKER = Sentence(
     "manager.docker",
     "Docker started this containerd for itself and writes its configuration",
