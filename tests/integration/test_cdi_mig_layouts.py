@@ -31,8 +31,6 @@ BY_NIGHT = pytest.mark.nightly(
 )
 LAYOUT = next(layout for layout in trees.LAYOUTS if layout.name == "rhel-580")
 NAMES = ("index", "uuid")
-# The mixed layout of each board: mig-parted's, and our own where it has none for a board.
-MIXED = ("all-balanced", "mixed")
 BY_GUIDE = ("rtx-pro-5000", "rtx-pro-4500")
 CASES = sorted(
     (
@@ -41,7 +39,7 @@ CASES = sorted(
             mig_layouts.cases(), mig_layouts.NUMBERINGS
         )
     ),
-    key=lambda case: case[1] not in MIXED or case[2] != mig_layouts.NUMBERINGS[0],
+    key=lambda case: case[1] not in mig_layouts.BY_DAY or case[2] != mig_layouts.NUMBERINGS[0],
 )
 BOARDS = len({board for board, _layout, _numbering in CASES})
 

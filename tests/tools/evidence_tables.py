@@ -20,6 +20,10 @@ from page_table import code, table
 from tests.lab import kinds, mig_layouts, recorded
 
 FIXTURES = recorded.FIXTURES
+BY_DAY, BY_NIGHT = "each `make test`", "each night"
+# The fleet of tests/integration/story.py, which several files read.
+STORY = "story of all engines"
+WHOLE = "test_each_release"
 
 
 @cache
@@ -30,15 +34,17 @@ def read_fixture(name: str) -> Any:
 def find_run(test: str) -> str:
     """Return when a test of tests/integration runs, by the table of parts.
 
-    Raise LookupError if no part names it.
+    Raise LookupError if there is no such test.
     """
     for names, title in (
         *((names, f"lab: {part}") for part, names in parts.LAB.items()),
         *((names, part) for part, names in parts.JUDGES.items()),
     ):
         if test in names:
-            return "each night" if title in parts.NIGHTLY else "each `make test`"
-    raise LookupError(f"no part of tests/tools/parts.py names test_{test}.py")
+            return BY_NIGHT if title in parts.NIGHTLY else BY_DAY
+    if test in parts.unnamed():
+        return BY_DAY
+    raise LookupError(f"tests/integration has no test_{test}.py")
 
 
 def name_test(test: str) -> str:
@@ -75,16 +81,22 @@ def judge_node(node: recorded.Node) -> tuple[str, str, str]:
 
 
 def build_layout_table() -> str:
-    """Return a row for each board, with the number of its MIG layouts."""
-    counts: dict[str, int] = {}
-    for board, _layout in mig_layouts.cases():
-        counts[board] = counts.get(board, 0) + 1
-    test = "cdi_mig_layouts"
+    """Return a row for each board, with the number of its MIG layouts, and the one that is judged by
+    day.
+    """
+    layouts: dict[str, list[str]] = {}
+    for board, layout in mig_layouts.cases():
+        layouts.setdefault(board, []).append(layout)
     rows = [
-        [code([board]), str(count), name_test(test), find_run(test)]
-        for board, count in sorted(counts.items())
+        [
+            code([board]),
+            code(name for name in names if name in mig_layouts.BY_DAY),
+            str(len(names)),
+            name_test("cdi_mig_layouts"),
+        ]
+        for board, names in sorted(layouts.items())
     ]
-    return table(["board", "MIG layouts", "judge", "when"], rows)
+    return table(["board", BY_DAY, f"MIG layouts, {BY_NIGHT}", "judge"], rows)
 
 
 def build_driver_table() -> str:
@@ -95,14 +107,16 @@ def build_driver_table() -> str:
 def list_driver_rows() -> Iterator[list[str]]:
     for name, spec in read_fixture("replayed_specs.yml").items():
         what = f"a CDI spec of a node: `{name}`"
-        yield list_driver_row(str(spec["driver"]), what, "cdi_replayed_specs", spec["source"])
+        test = "cdi_replayed_specs"
+        yield [str(spec["driver"]), what, *judge_driver(test, find_run(test), spec["source"])]
     for name, row in read_fixture("driver_packages.yml").items():
         what = f"the files of packages: `{name}`"
-        yield list_driver_row(str(row["version"]), what, "cdi_driver_packages", row["source"])
+        when = BY_DAY if row.get("by_day") else BY_NIGHT
+        yield [str(row["version"]), what, *judge_driver("cdi_driver_packages", when, row["source"])]
 
 
-def list_driver_row(version: str, what: str, test: str, source: str) -> list[str]:
-    return [version, what, name_test(test), find_run(test), link_source(source)]
+def judge_driver(test: str, when: str, source: str) -> tuple[str, str, str]:
+    return name_test(test), when, link_source(source)
 
 
 NO_LIST = "no list of their files can be read"
@@ -140,11 +154,25 @@ def build_release_table() -> str:
 def build_engine_table() -> str:
     """Return a row for each kind of host with an engine of its own, and the tests that boot it."""
     rows = [
-        [code([kind]), ", ".join(map(code, ([test] for test in tests)))]
+        [code([kind]), name_story(tests), *(join_tests(tests, when) for when in (BY_DAY, BY_NIGHT))]
         for kind, tests in sorted(map_kinds_to_tests().items())
         if tests
     ]
-    return table(["kind of host", "booted by"], rows)
+    return table(["kind of host", "whole story", BY_DAY, BY_NIGHT], rows)
+
+
+def name_story(tests: Iterable[str]) -> str:
+    """Return which test takes a kind of host from the plan to the way back, and when."""
+    return f"{code([WHOLE])}, {BY_NIGHT}" if WHOLE in tests else "none"
+
+
+def join_tests(tests: Iterable[str], when: str) -> str:
+    return ", ".join(code([test]) for test in tests if test != WHOLE and when == find_boot(test))
+
+
+def find_boot(test: str) -> str:
+    """Return when a test boots its hosts, by the table of parts."""
+    return BY_DAY if test == STORY else find_run(test.removeprefix("test_"))
 
 
 def map_kinds_to_tests() -> dict[str, list[str]]:
@@ -155,7 +183,7 @@ def map_kinds_to_tests() -> dict[str, list[str]]:
         for path in sorted((folder / "integration").glob("test_*.py"))
     }
     sources["test_lab"] += (folder / "lab/fleets/all.json").read_text("utf-8")
-    sources["story of all engines"] = (folder / "lab/fleets/engines.json").read_text("utf-8")
+    sources[STORY] = (folder / "lab/fleets/engines.json").read_text("utf-8")
     return {kind: list(find_users(kind, sources.items())) for kind in kinds.KINDS}
 
 

@@ -90,6 +90,7 @@ LAB = {
     "night: documents": ("example_projects", "examples", "known_bad", "metrics", "reports"),
     "night: sharing": ("sharing_mps",),
     "night: newest kubernetes": ("newest_kubernetes",),
+    "night: each release": ("each_release",),
     "night: lab": ("lab",),
 }
 JUDGES = {
@@ -163,6 +164,7 @@ NIGHTLY = {
     "lab: night: documents": "what they play is played elsewhere; pages and examples change seldom",
     "lab: night: sharing": "`lab: sharing` has the other ways to share; MPS waits for its daemons",
     "lab: night: newest kubernetes": "`lab: pods` has a real cluster of an older release; the newer one takes minutes to compile",
+    "lab: night: each release": "`lab: story`, `lab: newest engines` and `lab: rollback` have each engine, this one each release",
     "molecule: rollout": "`lab: rollout` has more hosts, more classes and what goes wrong",
     "lab: night: lab": "it changes only with tests/lab, and boots a host of each kind",
 }

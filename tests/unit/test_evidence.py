@@ -37,14 +37,38 @@ def test_each_kind_of_host_is_booted_by_a_test(tool: Any) -> None:
     assert list(tool.map_kinds_to_tests()) == list(kinds.KINDS)
 
 
+def test_each_release_of_an_engine_has_its_whole_story(tool: Any) -> None:
+    """What the lab has of a package manager, of a manager or of two engines is not a release."""
+    engines = ("containerd", "crio", "docker", "podman")
+    others = ("-dnf", "-dnf5", "-zypper", "crio-1.34-containerd-1.7")
+    releases = {
+        kind for kind in kinds.KINDS if kind.startswith(engines) and not kind.endswith(others)
+    }
+    found = {kind for kind, tests in tool.map_kinds_to_tests().items() if tool.WHOLE in tests}
+    assert found == releases
+
+
+def test_what_waits_for_the_night_is_not_said_to_run_by_day(tool: Any) -> None:
+    rows = {row[1]: row[3] for row in tool.list_driver_rows()}
+    for name, package in tool.read_fixture("driver_packages.yml").items():
+        by_day = rows[f"the files of packages: `{name}`"] == tool.BY_DAY
+        assert by_day == bool(package.get("by_day"))
+
+
 @pytest.mark.parametrize(
-    ("test", "when"), [("cdi_captures", "each `make test`"), ("gpu_operator", "each night")]
+    ("test", "when"),
+    [
+        ("cdi_captures", "each `make test`"),
+        ("registry", "each `make test`"),
+        ("gpu_operator", "each night"),
+        ("each_release", "each night"),
+    ],
 )
 def test_when_a_judge_runs_is_read_from_the_parts(tool: Any, test: str, when: str) -> None:
     assert tool.find_run(test) == when
 
 
-def test_a_judge_that_no_part_names_is_an_error(tool: Any) -> None:
+def test_a_judge_that_is_not_there_is_an_error(tool: Any) -> None:
     with pytest.raises(LookupError, match="test_no_such"):
         tool.find_run("no_such")
 
