@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from tests import night
-from tests.lab import fakegpu, recorded, trees
+from tests.integration.recorded_trees import PROFILES, STRATEGIES, ask, build
+from tests.lab import fakegpu, recorded
 from tests.lab.fakegpu import Inventory
 from tests.tools import oracle
 
@@ -37,18 +38,8 @@ NODES = recorded.nodes()
 FEW = ("h100-mig-enabled", "vrnvl72")
 EVERYWHERE = {oracle.NODE_NUMBERS}
 OF_WHOLE_GPUS = {*EVERYWHERE, oracle.MEMORY_LIMITS}
-LAYOUTS = {layout.name: layout for layout in trees.LAYOUTS}
-OF_CPU = {"x86_64": LAYOUTS["ubuntu-570"], "aarch64": LAYOUTS["ubuntu-590-arm64"]}
-PROFILES: tuple[oracle.profiles.Profile, ...] = ("full", "hookless", "devices")
-STRATEGIES = (("index", "uuid"), ("type-index",), ("uuid",), ("index", "uuid", "type-index"))
 # What the other profiles have of nvidia-ctk's spec: device nodes, and no files by the same names.
 OF_NODES = ("node", "node number", "group")
-
-
-def build(root: Path, inv: Inventory) -> Path:
-    layout = OF_CPU[inv.cpu]
-    trees.build_for(root, inv, dc.replace(layout, version=inv.version, compat32=""))
-    return root
 
 
 def is_whole(name: str) -> bool:
@@ -59,11 +50,6 @@ def is_whole(name: str) -> bool:
 def drawing(inv: Inventory) -> Inventory:
     """The same GPUs, with the nodes that drawing programs use."""
     return dc.replace(inv, gpus=tuple(dc.replace(gpu, drm=True) for gpu in inv.gpus))
-
-
-def ask(root: Path, strategies: tuple[str, ...]) -> frozenset[oracle.Fact]:
-    flags = [word for name in strategies for word in ("--device-name-strategy", name)]
-    return oracle.facts(oracle.theirs(root, "nvml", *flags), root)
 
 
 def compared(

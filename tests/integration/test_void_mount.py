@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What NVIDIA's runtime and hook make of a container whose GPUs an engine has given by CDI, in two
+"""What NVIDIA's runtime and hook make of a container whose GPUs an engine has given by CDI, in three
 releases, with and without the mount that says "no devices". It shows on which hosts a spec may have
 that mount (host/cdi/void_mount.py).
 """
@@ -25,7 +25,11 @@ pytestmark = [
     ),
 ]
 
-RELEASES = {"1.17.8": "nvidia-toolkit-1.17", "1.20.2": "nvidia-toolkit"}
+RELEASES = {
+    "1.17.8": "nvidia-toolkit-1.17",
+    "1.19.1": "nvidia-toolkit-1.19",
+    "1.20.2": "nvidia-toolkit",
+}
 PLACE = "/var/run/nvidia-container-devices"
 CONFIG = """\
 accept-nvidia-visible-devices-as-volume-mounts = {accepted}
@@ -125,6 +129,8 @@ ACCEPTED = [
     # that have it.
     ("1.17.8", "cdi", (BY_NAME,), "GOT=1"),
     ("1.17.8", "legacy", (FIRST,), "--device=0"),
+    ("1.19.1", "cdi", (BY_NAME,), "GOT=1"),
+    ("1.19.1", "legacy", (FIRST,), "--device=0"),
     ("1.20.2", "cdi", (FIRST,), "GOT=0"),
     # With it 1.20.2 adds nothing.
     ("1.20.2", "cdi", (VOID,), ""),
@@ -135,6 +141,10 @@ ACCEPTED = [
     ("1.17.8", "legacy", (VOID,), "--device=void"),
     ("1.17.8", "cdi", (VOID,), ""),
     ("1.17.8", "cdi", (VOID, BY_NAME), "GOT=1"),
+    ("1.19.1", "legacy", (VOID,), "--device=void"),
+    # 1.19.1 takes no name that no spec has in the mode cdi.
+    ("1.19.1", "cdi", (VOID,), FAILS),
+    ("1.19.1", "cdi", (VOID, BY_NAME), FAILS),
 ]
 
 

@@ -186,6 +186,10 @@ GO_TOOLS: dict[str, GoTool] = {
     "nvidia-toolkit": GoTool(
         stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.20.2"),)
     ),
+    # Judges of our specs, as the newest is.
+    "nvidia-toolkit-1.19": GoTool(
+        stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.19.1"),)
+    ),
     # etcd, the API server, the controllers, the scheduler, the kubelet and kubectl.
     "kubernetes-1.34": _kubernetes("v1.34.4"),
     "kubernetes-1.37": _kubernetes("v1.37.2"),

@@ -1,13 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A comparison of nvidia-ctk's CDI spec of a tree with ours, as facts.
+"""A comparison of nvidia-ctk's CDI spec of a tree with ours, as facts, in three releases.
 
 Every difference stands under the topic of the list of intended ones that explains it.
 """
 
 from __future__ import annotations
 
+import dataclasses as dc
 import importlib
 import os
 import subprocess
@@ -75,10 +76,33 @@ __all__ = [
 OBSERVER: Any = importlib.import_module(
     "ansible_collections.gpufleet.nvidia.plugins.module_utils._host.observe"
 )
-TOOLKIT = "nvidia-toolkit"
-PROGRAM = HookProgram(INSTALLED, (1, 20, 2))
+
+
+@dc.dataclass(frozen=True)
+class Release:
+    """A release of nvidia-ctk.
+
+    tool: what it is built from (artefacts.GO_TOOLS). hooks: the program with the hooks that it
+    knows. flags: what it needs to be told in the lab.
+    """
+
+    tool: str
+    hooks: HookProgram
+    flags: tuple[str, ...] = ()
+
+
+HOOKS = ("--nvidia-cdi-hook-path", INSTALLED)
 # The lab has no library of that name that answers; it tells the same nodes and version as NVML.
-FLAGS = ["--feature-flag", "disable-nvsandboxutils", "--nvidia-cdi-hook-path", INSTALLED]
+# 1.17 asks it for nothing by itself, and has no such flag.
+SANDBOX = ("--feature-flag", "disable-nvsandboxutils")
+RELEASES: Mapping[str, Release] = {
+    "1.20.2": Release("nvidia-toolkit", HookProgram(INSTALLED, (1, 20, 2)), (*HOOKS, *SANDBOX)),
+    "1.19.1": Release(
+        "nvidia-toolkit-1.19", HookProgram(INSTALLED, (1, 19, 1)), (*HOOKS, *SANDBOX)
+    ),
+    "1.17.8": Release("nvidia-toolkit-1.17", HookProgram(INSTALLED, (1, 17, 8)), HOOKS),
+}
+NEWEST = RELEASES["1.20.2"]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 FIRMWARE = "sys/module/firmware_class/parameters/path"
 SHOWN = f"""\
@@ -89,16 +113,16 @@ exec "$@"
 """
 
 
-def theirs(root: Path, mode: str = "nvml", *more: str) -> Spec:
+def theirs(root: Path, mode: str = "nvml", *more: str, release: Release = NEWEST) -> Spec:
     """Return the spec that nvidia-ctk makes of a tree. ValueError contains its last line of output
     if it fails.
     """
-    return reader.parse_spec(run(root, mode, *more))
+    return reader.parse_spec(run(root, mode, *more, release=release))
 
 
-def run(root: Path, mode: str, *more: str) -> str:
+def run(root: Path, mode: str, *more: str, release: Release = NEWEST) -> str:
     command = [
-        str(artefacts.go_tool(TOOLKIT) / "nvidia-ctk"),
+        str(artefacts.go_tool(release.tool) / "nvidia-ctk"),
         "cdi",
         "generate",
         "--mode",
@@ -111,7 +135,11 @@ def run(root: Path, mode: str, *more: str) -> str:
     # the kernel looks for firmware, wherever its roots are.
     shown = ["unshare", "--mount", "sh", "-c", SHOWN, str(root / fakegpu.TOP)]
     done = subprocess.run(
-        [*shown, *command, *FLAGS, *more], env=env, capture_output=True, text=True, check=False
+        [*shown, *command, *release.flags, *more],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise ValueError(done.stderr.strip().splitlines()[-1])
@@ -144,10 +172,15 @@ def look(wanted: Policy) -> Observation:
 
 
 def ours(
-    root: Path, profile: profiles.Profile = "full", layout: str = layouts.WORKLOADS, **more: object
+    root: Path,
+    profile: profiles.Profile = "full",
+    layout: str = layouts.WORKLOADS,
+    release: Release = NEWEST,
+    **more: object,
 ) -> Spec:
+    """Return our spec of a tree, for a host with this release of the toolkit."""
     wanted = policy(root, **more)
-    return planned(wanted, observed(root, wanted), profile, layout)
+    return planned(wanted, observed(root, wanted), profile, layout, release)
 
 
 def observed(root: Path, wanted: Policy) -> Observation:
@@ -170,9 +203,11 @@ def planned(
     seen: Observation,
     profile: profiles.Profile = "full",
     layout: str = layouts.WORKLOADS,
+    release: Release = NEWEST,
 ) -> Spec:
     """Plan a spec from one observation, which is the pure part."""
-    return specs.plan(wanted, seen, transport.probe_source("nvml"), profile, layout, PROGRAM).spec
+    probe = transport.probe_source("nvml")
+    return specs.plan(wanted, seen, probe, profile, layout, release.hooks).spec
 
 
 def chrooted(root: Path, mode: str = "nvml") -> Spec:
@@ -180,9 +215,13 @@ def chrooted(root: Path, mode: str = "nvml") -> Spec:
 
     If the tree is its driver root, nvidia-ctk follows such links on the host.
     """
-    command = ["chroot", str(root), "/tmp/nvidia-ctk", "cdi", "generate", "--mode", mode, *FLAGS]  # noqa: S108
+    command = ["chroot", str(root), "/tmp/nvidia-ctk", "cdi", "generate", "--mode", mode]  # noqa: S108
     done = subprocess.run(
-        command, env={"PATH": PATH, "LC_ALL": "C"}, capture_output=True, text=True, check=False
+        [*command, *NEWEST.flags],
+        env={"PATH": PATH, "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise ValueError(done.stderr.strip().splitlines()[-1])

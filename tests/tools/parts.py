@@ -119,6 +119,7 @@ JUDGES = {
     "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
     "judge: foreign hardware": (
         "cdi_recorded_nodes",
+        "cdi_older_judges",
         "cdi_captures",
         "gpu_isolated",
         "cdi_mig_layouts",

@@ -120,6 +120,17 @@ DEVIATIONS = (
         "such a runtime takes the mount for a device called `void`, and the container does not start",
         (f"{TOOLKIT}#2184",),
     ),
+    # CHANGELOG.md of 1.18.0 to 1.20.0, pkg/nvcdi/lib-nvml.go at their tags;
+    # tests/integration/test_cdi_older_judges.py runs 1.17.8 and 1.19.1
+    Deviation(
+        "earlier releases",
+        "up to 1.19: neither `nvidia.icd` of OpenCL nor `nvidia-xconfig`, `libnvidia-nvvm70` and EGL's libraries for X11, and no "
+        "`enable-cuda-compat` in the management spec. Up to 1.17: mounts without `rprivate`, no links to the driver's libraries, no "
+        "`NVIDIA_CTK_LIBCUDA_DIR`, a device for a GPU in MIG mode, and in the management spec a hook `chmod` for MIG's folder of nodes",
+        "what 1.20 writes, whichever release the host has; hooks alone go by the release, since they run its program",
+        "engines read a spec, and the toolkit does not; a container cannot use a GPU in MIG mode as a whole; `chmod` was for low-level "
+        "runtimes that made the folder without permissions",
+    ),
     Deviation(
         "libraries of NVSwitch management",
         "`libnvsdm.so.1`, `libibumad.so.3` and `libibmad.so.5` in the management spec, since 1.20.2",
