@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Our reading of CDI specs against the reference library itself, in six releases: generated and
+"""Our reading of CDI specs against the reference library itself, in seven releases: generated and
 broken specs, and what is injected.
 """
 

@@ -23,7 +23,7 @@ from typing import Any
 from tests.lab import artefacts, doctor
 
 HERE = Path(__file__).resolve().parent
-RELEASES = ("0.5.4", "0.6.2", "0.8.1", "1.0.1", "1.1.0", "1.1.1")
+RELEASES = ("0.5.4", "0.6.2", "0.7.2", "0.8.1", "1.0.1", "1.1.0", "1.1.1")
 OLDER = ("0.5.4",)  # by its former name
 MEMORY = Path("/dev/shm")
 

@@ -80,6 +80,7 @@ LIBRARIES: Mapping[str, LibraryRelease] = {
             sorts_names=True,
         ),
         LibraryRelease("0.6.2", "0.6.0", NO_GIDS | NEW_RDT, needs_devices=False, sorts_names=True),
+        LibraryRelease("0.7.2", "0.7.0", NEW_RDT, needs_devices=False, sorts_names=True),
         LibraryRelease("0.8.1", "0.8.0", NEW_RDT, needs_devices=False, sorts_names=True),
         LibraryRelease("1.0.1", "1.0.0", NEW_RDT),
         LibraryRelease("1.1.0", "1.1.0", OLD_RDT, root_closid=True, fills_mode=True),
