@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Docker itself judges the plans: `dockerd --validate` of Debian trixie reads what the executor
-stages, and every other byte stays.
+"""Docker itself judges the plans: `dockerd --validate` of three releases reads what the executor
+stages, and every other byte stays. 26.1 is Debian trixie's, and judges by day.
 
 No daemon runs. Debian bookworm's 20.10 has no --validate; it is judged where it runs
 (test_docker.py).
@@ -53,33 +53,59 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resu
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from tests import night
 from tests.integration.containerd_trees import decision
 from tests.integration.thoroughness import thorough
 from tests.lab import artefacts, kinds, roots
 from tests.unit import jsontexts
 
-VERSION = "26.1.5"
+# Release -> the kind of host that has it. From 28.2 on CDI is on unless the file says no.
+RELEASES = {"26.1.5": "docker", "28.5.2": "docker-28", "29.8.1": "docker-29"}
+BY_NIGHT = pytest.mark.nightly(
+    "later releases read the same keys; `lab: newest engines` has the newest as a daemon"
+)
+ON_SINCE = (28, 2)
+
+
+@dc.dataclass
+class Judge:
+    """The release that judges now."""
+
+    version: str = ""
+
+    @property
+    def program(self) -> str:
+        return find_program(RELEASES[self.version])
+
+    @property
+    def has_cdi_on(self) -> bool:
+        return tuple(map(int, self.version.split(".")))[:2] >= ON_SINCE
+
+
+JUDGE = Judge()
 
 
 @functools.cache
-def program() -> str:
-    """dockerd of Debian trixie, out of what the lab keeps."""
+def find_program(kind: str) -> str:
+    """dockerd of a kind of host, out of what the lab keeps."""
+    of = kinds.KINDS[kind]
     try:
-        layers = roots.layers(kinds.KINDS["docker"])
+        built = [artefacts.go_tool(of.programs) / "dockerd"] if of.programs else []
+        layers = roots.layers(of)
     except (artefacts.LabError, OSError) as exc:
         pytest.skip(
-            f"Debian's dockerd comes with the lab's roots, which cannot be built here: {exc}"
+            f"Docker's programs come with the lab's roots, which cannot be built here: {exc}"
         )
-    return str(
-        next(p for p in (layer / "usr/sbin/dockerd" for layer in layers) if p.exists()).absolute()
-    )
+    places = (*built, *(layer / "usr/sbin/dockerd" for layer in layers))
+    return str(next(place for place in places if place.exists()).absolute())
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _docker_proxy() -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True, params=night.leave_rest(BY_NIGHT, RELEASES), ids=str)
+def _judge(request: pytest.FixtureRequest) -> Iterator[None]:
     """dockerd wants to see its helper beside it."""
     before = os.environ["PATH"]
-    os.environ["PATH"] = f"{Path(program()).parent}:{before}"
+    JUDGE.version = request.param
+    os.environ["PATH"] = f"{Path(JUDGE.program).parent}:{before}"
     yield
     os.environ["PATH"] = before
 
@@ -87,7 +113,7 @@ def _docker_proxy() -> Iterator[None]:
 def refusal(path: Path) -> str:
     """What dockerd says against a file, '' when nothing."""
     done = subprocess.run(
-        [program(), "--validate", "--config-file", path],
+        [JUDGE.program, "--validate", "--config-file", path],
         capture_output=True,
         text=True,
         check=False,
@@ -135,15 +161,15 @@ class TreeHost:
     def instance(self) -> Instance:
         cdi = Cdi(
             able=True,
-            enabled=False,
+            enabled=JUDGE.has_cdi_on,
             dirs=CDI_DIRS,
             max_version="0.7.0",
-            evidence=Evidence("version", VERSION),
+            evidence=Evidence("version", JUDGE.version),
         )
         return Instance(
             "docker",
-            VERSION,
-            program(),
+            JUDGE.version,
+            JUDGE.program,
             "/nowhere.sock",
             str(self.config),
             "docker.service",
@@ -190,6 +216,14 @@ class TreeHost:
         return answer
 
 
+def list_wanted(before: dict[str, Any], *, default: bool) -> dict[str, Any]:
+    """Return the keys that a plan writes into a file."""
+    wanted: dict[str, Any] = {"runtimes": {"nvidia": {"path": Handler.binary}}}
+    if not JUDGE.has_cdi_on or (before.get("features") or {}).get("cdi") is False:
+        wanted["features"] = {"cdi": True}
+    return {**wanted, "default-runtime": "nvidia"} if default else wanted
+
+
 # As the world writes them.
 FILES: dict[str, str | None] = {
     "no file, no directory": None,
@@ -221,11 +255,8 @@ def test_the_executor_applies_it_after_docker_has_agreed_and_gives_the_bytes_bac
     assert (done["error"], done["changed"], len(done["validation"])) == (None, True, 1)
     assert refusal(tree_host.config) == ""
     said = json.loads(tree_host.config.read_text("utf-8-sig"))
-    assert (said["runtimes"]["nvidia"], said["default-runtime"], said["features"]["cdi"]) == (
-        {"path": Handler.binary},
-        "nvidia",
-        True,
-    )
+    before = json.loads((text or "{}").removeprefix(jsontexts.BYTE_ORDER_MARK))
+    assert said == json_text.apply_json_keys(before, list_wanted(before, default=True))
     assert tree_host.plan(default=True).changes == ()
     given = tree_host.apply(tree_host.plan("absent"))
     assert (given["error"], tree_host.files()) == (None, was)
@@ -310,8 +341,7 @@ def test_docker_reads_ours_and_no_other_byte_differs(
         tree_host.write(text.encode())
         plan = tree_host.plan(default=default)
         before = json.loads(text.removeprefix(jsontexts.BYTE_ORDER_MARK))
-        wanted = {"runtimes": {"nvidia": {"path": Handler.binary}}, "features": {"cdi": True}}
-        wanted = {**wanted, "default-runtime": "nvidia"} if default else wanted
+        wanted = list_wanted(before, default=default)
         (change,) = plan.changes
         after = edits.apply_line_edits(change["path"], text.encode(), change).decode()
         assert json.loads(
