@@ -12,8 +12,8 @@ state asks for:
     swapping     files, directories and switched-off units may be new: all of the above, and these back; restart what started meanwhile
     swapped      the same, and restart what the executor has restarted
     probation    all was well: commit if it still is (or if the host has been switched off since), else as `swapped`
-    undoing      it was being taken back: begin again, from the state it was in before; an undo that ended well is not repeated, and
-                 units that run again since are left alone (`undone` and `back` of the state)
+    undoing      it was being taken back: begin again, from the state it was in before; what has been undone or switched on again is
+                 not repeated, and units that run again since are left alone (`undone`, `enabled` and `back` of the state)
     committed    only tidy up
     rolled_back  only tidy up
 
@@ -199,9 +199,7 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
         outcome["foreign"], lost = swap.take_back_files(root, meta["changes"], meta["id"], entry)
     if not root:
         if forward["state"] not in _EARLY:
-            for before in reversed(meta["disabled"]):
-                with _note_trouble(outcome):
-                    health.enable(before, wait=not booting)
+            _enable_units(meta, forward, outcome, booting)
         if by != EXECUTOR and meta["commands"]:
             with _note_trouble(outcome):
                 # No longer than any of them may take: the time of the caller is measured by that
@@ -246,6 +244,7 @@ def _mark_undoing(meta, forward):
             acted=forward.get("acted", 0),
             ran=forward.get("ran", len(meta["commands"])),
             undone=forward.get("undone", 0),
+            enabled=forward.get("enabled", 0),
             back=forward.get("back", False),
             why=forward["why"],
             by=forward["by"],
@@ -319,6 +318,21 @@ def _read_unit_log(unit, meta):
             "failed": False,
             "causes": [],
         }
+
+
+def _enable_units(meta, forward, outcome, booting):
+    """Switch on again what the transaction has switched off, the last first, and note each.
+
+    The entry may stay open for long, while a person switches one off again.
+    """
+    enabled = forward.get("enabled", 0)  # a bit for each
+    for number, before in reversed(list(enumerate(meta["disabled"]))):
+        if not enabled >> number & 1:
+            with _note_trouble(outcome):
+                health.enable(before, wait=not booting)
+                enabled |= 1 << number
+                forward["enabled"] = enabled
+                _mark_undoing(meta, forward)
 
 
 def _undo_commands(base, meta, forward, outcome, booting):

@@ -218,6 +218,28 @@ def test_a_later_run_undoes_no_command_again_that_is_undone(host_dir, monkeypatc
         assert host_dir.states() == ["undoing"]
 
 
+def test_a_later_run_switches_no_unit_on_again_that_is_on_again(host_dir, systemd, monkeypatch):
+    """A person, or another tool, may have switched it off again by then. One that would not start
+    is tried again.
+    """
+    names = ["first.path", "second.path"]
+    for name in names:
+        systemd.add(name)
+    systemd.hook("second.path", "start", "exit 1")
+    for module, name in ((swap, "_take_one_back"), (swap, "apply")):
+        monkeypatch.setattr(module, name, fail(errno.EROFS))
+    for number, started in ((1, ["second.path", "first.path"]), (2, ["second.path"])):
+        systemd.log_file.write_text("")
+        host_dir.run(
+            [host_dir.write(host_dir.config, "new\n")] if number == 1 else [],
+            id=str(number) * 32,
+            disable=names if number == 1 else [],
+        )
+        done = systemd.log_file.read_text().splitlines()
+        assert [line.split()[-1] for line in done if line.startswith("start ")] == started
+        assert host_dir.states() == ["undoing"]
+
+
 # --- the journal
 # --------------------------------------------------------------------------------------------------
 
