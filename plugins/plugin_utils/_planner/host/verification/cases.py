@@ -27,6 +27,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Instance,
     SeenGpu,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text.bounds import (
+    shorten_text,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text.names import (
+    show_few_texts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     verify as containerd_verify,
@@ -438,7 +444,8 @@ RECORD_SHOWS = r"--device=[\w,:.-]{1,4096}"
 # each of the words is a search of its own, without a repetition that has no end: the controller's
 # time grows with the text, and no faster.
 NOT_GIVEN = r"was requested and is not in the container"
-LONGEST = 4096  # characters of an error, or of all problems of a case, that advice is looked for in
+LONGEST = 4096  # characters of an error, or of all problems of a case, that are shown or searched
+MOST_SHOWN = 8  # of the problems of a case, and of the cases of a message
 ADVICE: tuple[tuple[tuple[str, ...], str, Sentence], ...] = (
     ((r"could not select device driver \"cdi\"",), "", messages.DOCKER_WITHOUT_CDI),
     (
@@ -536,7 +543,10 @@ def _add_advice(case: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, 
         ""
         if found["ok"]
         else advise_on_case(
-            case["engine"], case["injection"], describe_case_failure(found), case["manager"]
+            case["engine"],
+            case["injection"],
+            describe_case_failure(found, LONGEST),
+            case["manager"],
         )
     )
     return {**_describe_asked(case), "found": {}, **found, "advice": end_with_code(next_step)}
@@ -547,12 +557,16 @@ def _describe_asked(case: Mapping[str, Any]) -> dict[str, Any]:
     return {**always, **{k: case[k] for k in ("env", "annotations", "devices") if case.get(k)}}
 
 
-def describe_case_failure(found: Mapping[str, Any]) -> str:
-    """Return what went wrong in one case, in one line; '' if nothing did."""
+def describe_case_failure(found: Mapping[str, Any], most: int = MOST_SHOWN) -> str:
+    """Return what went wrong in one case, in one line; '' if nothing did.
+
+    A host may have thousands of problems, so the text has at most LONGEST characters, and some more
+    that tell how much was left out. most: the problems that are shown.
+    """
     error = found.get("error")
     if error:
-        return f"{error['step']}: {error['message']}"
-    return "; ".join(found.get("problems") or ())
+        return shorten_text(f"{error['step']}: {error['message']}", LONGEST)
+    return shorten_text(show_few_texts(found.get("problems") or (), most, "; "), LONGEST)
 
 
 def warn_of_further_starts(checks: list[dict[str, Any]]) -> str:
@@ -573,9 +587,10 @@ def describe_unverified(checks: list[dict[str, Any]]) -> str:
         engine, _colon, case = str(c["name"]).rpartition(": ")
         alike.setdefault((engine, describe_case_failure(c)), []).append(case)
     sentences = [
-        ": ".join([*filter(None, [engine]), ", ".join(cases), why])
+        ": ".join([*filter(None, [engine]), show_few_texts(cases, MOST_SHOWN), why])
         for (engine, why), cases in alike.items()
     ]
+    said = shorten_text(show_few_texts(sentences, MOST_SHOWN, ". "), 2 * LONGEST)
     next_steps = dict.fromkeys(c["advice"] for c in failed if c.get("advice"))
-    details = ". ".join([*sentences, *(f"Next: {step}" for step in next_steps)])
+    details = ". ".join([said, *(f"Next: {step}" for step in next_steps)])
     return messages.CHECKS_FAILED.fill(failed=len(failed), total=len(checks), details=details)

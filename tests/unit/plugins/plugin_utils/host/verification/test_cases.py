@@ -495,6 +495,42 @@ def test_evidence_joins_what_was_planned_with_what_was_found() -> None:
     assert values["details"].startswith(told)
 
 
+@pytest.mark.parametrize(
+    ("failure", "shown"),
+    [
+        ({"problems": ["a is absent", "b is absent"]}, "a is absent; b is absent"),
+        ({"problems": ["p"] * 8}, "; ".join("p" * 8)),
+        ({"problems": ["p"] * 4096}, "; ".join("p" * 8) + "; and 4088 more"),
+        ({"problems": ["x" * 4096] * 4096}, "x" * 4096),
+        ({"error": {"step": "start", "message": "x" * 4096}}, "start: " + "x" * 4089),
+    ],
+)
+def test_a_failure_is_described_within_bounds_whatever_a_host_says(
+    failure: dict[str, Any], shown: str
+) -> None:
+    text = verify_cases.describe_case_failure(failure)
+    assert text.startswith(shown)
+    assert len(text) <= verify_cases.LONGEST + 40
+
+
+def test_the_message_of_all_cases_is_bounded() -> None:
+    failed = [
+        {"name": f"containerd: {n}", "ok": False, "problems": [f"{n % 40} " + "x" * 4000]}
+        for n in range(4096)
+    ]
+    details = read_coded(verify_cases.describe_unverified(failed))[1]["details"]
+    assert details.startswith("containerd: 0, 40, 80")
+    assert len(details) <= 2 * verify_cases.LONGEST + 40
+
+
+def test_advice_is_looked_for_beyond_what_is_shown() -> None:
+    planned = cases(COMPATIBLE, CONTAINERD_16, gpus=(0,))
+    problems = ["?"] * 20 + ["/dev/nvidia0 was requested and is not in the container"]
+    found = {"name": "containerd: one", "ok": False, "problems": problems, "error": None}
+    one, _none = verify_cases.list_case_evidence(planned, {"cases": [found]})
+    assert one["advice"].endswith("[verify.not-injected]")
+
+
 def test_a_verified_host_has_no_complaint() -> None:
     planned = cases(COMPATIBLE, CONTAINERD_21)
     good = {
