@@ -21,6 +21,7 @@ from tests.unit.plugin_sources import (
     list_imports,
     list_sources,
     list_words,
+    name_plugin_file,
     read_tree,
 )
 
@@ -156,3 +157,14 @@ def test_the_transaction_mentions_no_engine_at_all() -> None:
         return [line for line in lines if UPSTREAM_NAMES.search(line)]
 
     assert find_breaches(map(get_host_file, launcher.PARTS), find_mentions) == {}
+
+
+def test_one_function_decides_whether_a_restart_is_left_to_a_person() -> None:
+    """What `restart: never` means is said once: core/model.py reads the option for all."""
+    asking = re.compile(r"""restart\)? (?:[!=]=|(?:not )?in) \(?["'](?:never|force|auto)""")
+    found = {
+        name_plugin_file(path).removeprefix("plugin_utils/_planner/")
+        for path in list_sources("plugin_utils", "_planner")
+        if asking.search(path.read_text())
+    }
+    assert found == {"core/model.py", "host/engines/restarts.py", "host/sharing/mps.py"}

@@ -56,6 +56,11 @@ STANDARD_PATH = (
 JOURNAL_DIR = "/var/lib/gpufleet"
 
 
+def leaves_restarts(restart: str) -> bool:
+    """Tell whether the option `restart` leaves every restart of an engine to a person."""
+    return restart == "never"
+
+
 @dc.dataclass(frozen=True)
 class Handler:
     """An OCI runtime entry that the user wants in an engine's configuration."""
@@ -147,6 +152,11 @@ class Policy:
     metrics_dir: str = ""  # empty: no metrics
     # a single-resource module: does what its options say, no host-wide decision
     single: bool = False
+
+    @property
+    def leaves_restarts(self) -> bool:
+        """Tell whether every restart of an engine is left to a person."""
+        return leaves_restarts(self.restart)
 
     @property
     def handlers_by_name(self) -> tuple[Handler, ...]:
@@ -460,7 +470,7 @@ class Plan:
         return tuple(
             r
             for r in self.restarts
-            if restart != "never" or r.action in ("start", "reload", "wait")
+            if not leaves_restarts(restart) or r.action in ("start", "reload", "wait")
         )
 
     def list_left_units(self, policy: Policy) -> tuple[str, ...]:

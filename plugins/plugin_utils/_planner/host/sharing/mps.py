@@ -245,7 +245,7 @@ def plan_mps(
     gone = [gpu for gpu in before if gpu not in after]
     open_ = [gpu for gpu in after if gpu not in closed]
     other = [gpu for gpu in open_ if is_mps_running(facts, gpu) and before.get(gpu) != after[gpu]]
-    left = other if policy.restart == "never" else []  # their restart is left to a person
+    left = other if policy.leaves_restarts else []  # their restart is left to a person
     require_idle(policy, facts, [*gone, *(gpu for gpu in other if gpu not in left)], minors)
     acts = [
         Restart(name_mps_service(gpu), "restart" if gpu in other else "start", STAYS)

@@ -30,7 +30,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Instance,
     Plan,
     Policy,
-    Restart,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import (
     Path,
@@ -42,6 +41,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     owned_file,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    restarts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     base as containerd_base,
 )
@@ -451,22 +453,7 @@ def assemble_manager_plan(
             or not verify.is_containerd_status_current(look.facts.serving, instance, goal)
         )
     )
-    advice: list[str] = []
-    restarts: tuple[Restart, ...] = ()
-    health: tuple[transaction.Health, ...] = ()
-    if stale and (policy.restart == "never" or not instance.unit):
-        by_hand = about_rendered.RESTART_YOURSELF.fill(path=instance.config_path, title=look.title)
-        left = about_rendered.RESTART_LEFT.fill(
-            path=instance.config_path, title=look.title, unit=instance.unit
-        )
-        advice.append(left if instance.unit else by_hand)
-    elif stale:
-        verify.refuse_deadly_restart(look.facts.serving, instance)
-        advice += verify.advise_on_server_restart(look.facts.serving, instance.unit)
-        restarts = (
-            known.restart(instance.unit, about_rendered.RESTART_RENDERS.fill(title=look.title)),
-        )
-        health = (verify.build_containerd_health_check(instance, goal, look.version),)
+    taken_up = plan_manager_restart(look, goal) if stale else Plan()
     differences = (*shown, *(list_restart_differences(look, goal) if stale and not change else ()))
     expect: dict[str, str | None] = {f.real: f.sha256 for f in look.files.files} if change else {}
     expect.update(
@@ -476,15 +463,37 @@ def assemble_manager_plan(
         differences=differences,
         changes=change,
         expect_files=expect,
-        expect_units={instance.unit: instance.invocation_id}
-        if restarts and instance.invocation_id
-        else {},
-        restarts=restarts,
-        health=health,
-        pending=(instance.unit,) if stale and not restarts and instance.unit else (),
-        advice=(*advice, *advise_on_template(look), *advise_on_operator_programs(look, wanted)),
+        expect_units=taken_up.expect_units,
+        restarts=taken_up.restarts,
+        health=taken_up.health,
+        pending=taken_up.pending,
+        advice=(
+            *taken_up.advice,
+            *advise_on_template(look),
+            *advise_on_operator_programs(look, wanted),
+        ),
         diffs=diffs,
     )
+
+
+def plan_manager_restart(look: ManagerLook, goal: list[CriSetting]) -> Plan:
+    """Return the restart by which the manager renders the file again, or that a person restarts it."""
+    instance, path = look.instance, look.instance.config_path
+    by_hand = about_rendered.RESTART_YOURSELF.fill(path=path, title=look.title)
+    left = about_rendered.RESTART_LEFT.fill(path=path, title=look.title, unit=instance.unit)
+    done = restarts.plan_engine_restart(
+        look.policy,
+        instance,
+        known.restart(instance.unit, about_rendered.RESTART_RENDERS.fill(title=look.title)),
+        (verify.build_containerd_health_check(instance, goal, look.version),),
+        left=left if instance.unit else by_hand,
+        outside=by_hand,
+    )
+    if not done.restarts:
+        return done
+    verify.refuse_deadly_restart(look.facts.serving, instance)
+    said = verify.advise_on_server_restart(look.facts.serving, instance.unit)
+    return dc.replace(done, advice=tuple(said))
 
 
 def build_template_change(

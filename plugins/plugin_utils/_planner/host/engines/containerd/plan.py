@@ -22,7 +22,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
     Reason,
-    Restart,
     build_refused_instance_error,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
@@ -39,6 +38,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
     messages as engine_messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    restarts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     adoption,
@@ -425,6 +427,31 @@ def _get_changed_table(change: FileChange, names: Path) -> Path:
     return names
 
 
+def plan_containerd_restart(
+    policy: Policy,
+    serving: verify.ServingFacts,
+    instance: Instance,
+    wanted: list[CriSetting],
+    version: Version,
+) -> Plan:
+    """Return the restart by which the daemon takes its files up, or that it is left to a person."""
+    path, unit = instance.config_path, instance.unit
+    done = restarts.plan_engine_restart(
+        policy,
+        instance,
+        known.restart(unit, about_restarts.CHANGES.fill()),
+        (verify.build_containerd_health_check(instance, wanted, version),),
+        left=about_restarts.RESTART_NEVER.fill(path=path, unit=unit or "containerd"),
+        outside=about_restarts.OUTSIDE_SYSTEMD.fill(path=path),
+    )
+    if not done.restarts:
+        return done
+    verify.refuse_deadly_restart(serving, instance)
+    if known.get_manager_place(instance.manager).takes_up:
+        return done
+    return dc.replace(done, advice=tuple(verify.advise_on_server_restart(serving, unit)))
+
+
 def assemble(
     policy: Policy, serving: verify.ServingFacts, instance: Instance, files: FileSet,
     changes: list[FileChange], differences: tuple[Difference, ...],
@@ -443,36 +470,21 @@ def assemble(
     in_force = wanted if gone else [*wanted, cri_settings.get_final_default(cri, wanted)]
     removed = (*gone, *([going.build_change()] if going else []))
     differences = (*differences, *(going.differences if going else ()))
-    restarts: tuple[Restart, ...] = ()
-    health: tuple[transaction.Health, ...] = ()
+    taken_up = Plan()
     unlike = bool(going and going.restarts)
     stale = (
         instance.running
         and policy.root == "/"
         and (unlike or not verify.is_containerd_status_current(serving, instance, in_force))
     )
-    left: tuple[str, ...] = ()  # units whose restart is due, and left to a person
     if watched.is_restarted_by_manager(policy, instance, bool(changes or removed)):
-        restarts, health = watched.await_manager_restart(
+        taken_up = watched.await_manager_restart(
             instance, verify.build_containerd_health_check(instance, wanted, version)
         )
-    elif stale and policy.restart == "never":
-        unit = instance.unit or "containerd"
-        left = (instance.unit,) if instance.unit else ()
-        advice.append(about_restarts.RESTART_NEVER.fill(path=instance.config_path, unit=unit))
-    elif stale and not instance.unit:
-        advice.append(about_restarts.OUTSIDE_SYSTEMD.fill(path=instance.config_path))
     elif stale:
-        verify.refuse_deadly_restart(serving, instance)
-        if not differences:
+        taken_up = plan_containerd_restart(policy, serving, instance, wanted, version)
+        if taken_up.restarts and not differences:
             differences = (verify.build_unloaded_difference(instance),)
-        advice += (
-            ()
-            if known.get_manager_place(instance.manager).takes_up
-            else verify.advise_on_server_restart(serving, instance.unit)
-        )
-        restarts = (known.restart(instance.unit, about_restarts.CHANGES.fill()),)
-        health = (verify.build_containerd_health_check(instance, wanted, version),)
     elif changes and not instance.running and policy.root == "/":
         advice.append(about_restarts.NOT_RUNNING.fill(path=instance.config_path))
     expect: dict[str, str | None] = (
@@ -490,13 +502,11 @@ def assemble(
         differences=differences,
         changes=(*(c.build_change() for c in changes), *removed),
         expect_files=expect,
-        expect_units={instance.unit: instance.invocation_id}
-        if restarts and instance.invocation_id
-        else {},
-        restarts=restarts,
-        health=health,
-        pending=left,
-        advice=tuple(advice),
+        expect_units=taken_up.expect_units,
+        restarts=taken_up.restarts,
+        health=taken_up.health,
+        pending=taken_up.pending,
+        advice=(*advice, *taken_up.advice),
         diffs=(*texts, *([(going.file.path, going.file.doc.text, "")] if going else [])),
         **(verify.validate_staged_containerd(instance, files, changes, allowed) if checked else {}),
     )

@@ -39,6 +39,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    restarts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     options,
 )
@@ -238,11 +241,9 @@ def add_restart_after_removal(
     # its manager restarts it for the change, whatever it has loaded
     if any(restart.action == "wait" for restart in plan.restarts):
         kept = (
-            ()
-            if policy.restart != "never"
-            else (
-                about_restarts.NEVER_NOT_KEPT.fill(path=instance.config_path, unit=instance.unit),
-            )
+            (about_restarts.NEVER_NOT_KEPT.fill(path=instance.config_path, unit=instance.unit),)
+            if restarts.is_restart_left(policy)
+            else ()
         )
         return dc.replace(plan, advice=(*plan.advice, *advice, *kept))
     runs = {h.name: str(instance.handlers.get(h.name) or "") for h in policy.handlers}
@@ -261,28 +262,21 @@ def add_restart_after_removal(
             expect_units={},
             advice=(*plan.advice, *advice),
         )
-    if policy.restart == "never" or not instance.unit:
-        return dc.replace(
-            plan,
-            restarts=(),
-            health=(),
-            pending=(instance.unit,) if instance.unit else (),
-            advice=(*plan.advice, *advice),
-        )
-    why = about_restarts.LOSES_HANDLERS.fill()
+    health: transaction.Cri = {
+        "kind": "cri",
+        "socket": instance.socket,
+        "timeout": traits.SERVES_WITHIN,
+        "require": [],
+    }
+    restart = known.restart(instance.unit, about_restarts.LOSES_HANDLERS.fill())
+    done = restarts.plan_engine_restart(policy, instance, restart, (health,))
     return dc.replace(
         plan,
         advice=(*plan.advice, *advice),
-        restarts=(known.restart(instance.unit, why),),
-        health=(
-            {
-                "kind": "cri",
-                "socket": instance.socket,
-                "timeout": traits.SERVES_WITHIN,
-                "require": [],
-            },
-        ),
-        expect_units={instance.unit: instance.invocation_id} if instance.invocation_id else {},
+        restarts=done.restarts,
+        health=done.health,
+        pending=done.pending,
+        expect_units=done.expect_units,
     )
 
 

@@ -22,11 +22,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Instance,
+    Plan,
     Policy,
     Restart,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     containerd_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    restarts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     config,
@@ -57,15 +61,13 @@ def is_restarted_by_manager(policy: Policy, instance: Instance, changing: bool) 
         and policy.root == "/"
     ):
         return False
-    if policy.restart == "never" and policy.state != "absent":
+    if restarts.is_restart_left(policy) and policy.state != "absent":
         title = known.get_manager(instance.manager).title
         raise PlanError(about_rendered.WATCHED.fill(title=title), where=instance.config_path)
     return True
 
 
-def await_manager_restart(
-    instance: Instance, health: transaction.Cri
-) -> tuple[tuple[Restart, ...], tuple[transaction.Health, ...]]:
+def await_manager_restart(instance: Instance, health: transaction.Cri) -> Plan:
     """Return the restart of the manager's that is waited for, and its health check. This collection
     restarts nothing.
 
@@ -74,7 +76,8 @@ def await_manager_restart(
     """
     title = known.get_manager(instance.manager).title
     health = {**health, "replaces": instance.pid}
-    return (Restart(instance.unit, "wait", about_rendered.TAKEN_UP.fill(title=title)),), (health,)
+    waited = Restart(instance.unit, "wait", about_rendered.TAKEN_UP.fill(title=title))
+    return restarts.act_on_engine(instance, waited, (health,))
 
 
 # ---------------------------------------------------------------- files with which it would not

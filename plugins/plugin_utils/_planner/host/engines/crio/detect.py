@@ -46,6 +46,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
     cdi_versions,
     named_file,
+    restarts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     adoption,
@@ -378,6 +379,7 @@ def _plan_drop_in(
             advice=advice,
         )
     acts = bool(changes or gone)
+    done = plan_crio_restart(policy, instance, served, desired)
     return Plan(
         differences=differences
         or (() if served else (build_unserved_difference(instance, desired),)),
@@ -390,16 +392,10 @@ def _plan_drop_in(
         )
         if acts
         else (),
-        restarts=list_crio_restarts(policy, instance, served),
-        pending=list_left_crio_units(policy, instance, served),
-        health=()
-        if served or policy.restart == "never"
-        else crio_plan.build_crio_health_check(
-            instance, config.parse_crio_minor(instance.version), desired
-        ),
-        advice=advice
-        if served or policy.restart != "never"
-        else (*advice, messages.CRIO_RESTART_LEFT.fill(unit=instance.unit)),
+        restarts=done.restarts,
+        pending=done.pending,
+        health=done.health,
+        advice=(*advice, *done.advice),
         diffs=diffs,
     )
 
@@ -448,17 +444,14 @@ def plan_absent(policy: Policy, facts: crio_facts.CrioFacts, instance: Instance)
         if adoption.is_ctk_drop_in_restored(facts)
         else warn_of_hanging_pods(facts, instance, tuple(own.handlers))
     )
+    done = plan_crio_restart(policy, instance, served, None)
     return dc.replace(
         back,
         expect_files=list_expected_checksums(facts),
         expect_units=get_expected_unit(instance),
-        restarts=list_crio_restarts(policy, instance, served),
-        pending=list_left_crio_units(policy, instance, served),
-        health=()
-        if served or policy.restart == "never"
-        else crio_plan.build_crio_health_check(
-            instance, config.parse_crio_minor(instance.version), None
-        ),
+        restarts=done.restarts,
+        pending=done.pending,
+        health=done.health,
         advice=(*back.advice, *hanging),
     )
 
@@ -530,21 +523,25 @@ def build_unserved_difference(instance: Instance, desired: crio_plan.DesiredCrio
     return Difference("unit", instance.unit, "", "runs with an older configuration", names, why)
 
 
-def list_crio_restarts(policy: Policy, instance: Instance, served: bool) -> tuple[Restart, ...]:
-    """Return the restart that is needed. Empty if none is.
+def plan_crio_restart(
+    policy: Policy, instance: Instance, served: bool, desired: crio_plan.DesiredCrio | None
+) -> Plan:
+    """Return the restart that is needed, or that it is left to a person. Nothing if none is needed.
 
     A reload is never enough: it shows the new handler in the status and still does not serve it
     (cri-o#10202).
     """
-    if served or policy.restart == "never" or policy.root != "/":
-        return ()
-    return (Restart(instance.unit, "restart", messages.READS_AT_START.fill()),)
-
-
-def list_left_crio_units(policy: Policy, instance: Instance, served: bool) -> tuple[str, ...]:
-    """Return the unit whose restart is needed and left to a person."""
-    left = not served and policy.restart == "never" and policy.root == "/"
-    return (instance.unit,) if left and instance.unit else ()
+    if served:
+        return Plan()
+    return restarts.plan_engine_restart(
+        policy,
+        instance,
+        Restart(instance.unit, "restart", messages.READS_AT_START.fill()),
+        crio_plan.build_crio_health_check(
+            instance, config.parse_crio_minor(instance.version), desired
+        ),
+        left=messages.CRIO_RESTART_LEFT.fill(unit=instance.unit),
+    )
 
 
 def list_expected_checksums(facts: crio_facts.CrioFacts) -> dict[str, str | None]:

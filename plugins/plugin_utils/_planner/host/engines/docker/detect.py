@@ -52,6 +52,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
     cdi_versions,
     named_file,
+    restarts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     absent,
@@ -440,9 +441,7 @@ def plan_instance(
         if lag.restart
         else docker_plan.Cost()
     )
-    restarted = lag.restart and (
-        policy.restart == "force" or (policy.restart == "auto" and not ended.containers)
-    )
+    restarted = lag.restart and not restarts.is_restart_left(policy, ends=bool(ended.containers))
     health = docker_plan.build_docker_health_check(instance, desired, restarted)
     checked = docker_plan.validate_staged_docker(instance, facts.process.value, planned)
     return docker_plan.add_docker_action(policy, facts, instance, checked, lag, ended, health)

@@ -44,6 +44,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
     messages as engine_messages,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    restarts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config,
     gpus_flag,
@@ -548,24 +551,25 @@ def add_docker_action(
         outside = messages.DOCKER_OUTSIDE_SYSTEMD.fill(path=instance.config_path)
         return dc.replace(plan, advice=(*plan.advice, outside))
     refuse_masked(facts, instance)
-    allowed = policy.restart == "force" or (policy.restart == "auto" and not ended.containers)
-    restart = lag.restart and allowed
-    left = lag.restart and not allowed
-    actions: tuple[Restart, ...] = ()
-    if restart:
-        actions = (Restart(instance.unit, "restart", lag.why.fill()),)
-    elif lag.reload:
-        actions = (Restart(instance.unit, "reload", messages.READS_RUNNING.fill()),)
+    why, ends = lag.why.fill() if lag.restart else "", bool(ended.containers)
+    act = Restart(instance.unit, "restart", why)
+    done = (
+        restarts.plan_engine_restart(policy, instance, act, (health_,), ends=ends)
+        if lag.restart
+        else Plan()
+    )
+    restart, left = bool(done.restarts), bool(done.pending)
+    if lag.reload and not restart:
+        act = Restart(instance.unit, "reload", messages.READS_RUNNING.fill())
+        done = dc.replace(restarts.act_on_engine(instance, act, (health_,)), pending=done.pending)
     return dc.replace(
         plan,
-        differences=plan.differences or (build_late_difference(instance, restart or left),),
-        restarts=actions,
-        health=(health_,) if actions else (),
-        expect_units={instance.unit: instance.invocation_id}
-        if actions and instance.invocation_id
-        else {},
-        pending=(instance.unit,) if left else (),
-        ends=ended.containers if lag.restart and policy.restart != "never" else (),
+        differences=plan.differences or (build_late_difference(instance, lag.restart),),
+        restarts=done.restarts,
+        health=done.health,
+        expect_units=done.expect_units,
+        pending=done.pending,
+        ends=ended.containers if lag.restart and not policy.leaves_restarts else (),
         advice=(*plan.advice, *restart_advice(policy, instance, ended, left, restart)),
     )
 
@@ -583,7 +587,7 @@ def restart_advice(
         return (messages.DOCKER_RESTART_ENDS.fill(unit=instance.unit, containers=ended.text),)
     if not left:
         return ()
-    if policy.restart == "never" and not ended.containers:
+    if policy.leaves_restarts and not ended.containers:
         return (messages.DOCKER_RESTART_NEVER.fill(unit=instance.unit),)
     values = {"unit": instance.unit, "containers": ended.text}
     if ended.swarm:
