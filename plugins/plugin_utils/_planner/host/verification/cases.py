@@ -48,6 +48,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.veri
     messages,
     runtime_words,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification.told_paths import (
+    DRIVER_FILE,
+    DRIVER_NAME,
+    FOLDER,
+)
 
 Expect = Literal["allowed", "refused", "optional"]
 Way = Literal["variable", "mounts", "privileged"]
@@ -398,14 +403,6 @@ def create(case: Mapping[str, Any]) -> dict[str, Any]:
 # --- what to do when it is not as it should be
 # --------------------------------------------------------------------------
 
-# A folder of the system, which no part of the path leads out of.
-FOLDER = r"/(?:usr|lib|lib64|opt|etc|run/nvidia|var/run|dev)/(?:(?!\.\.?/)[\w.+-]{1,255}/){0,8}"
-# A file of the driver in such a folder, as a CDI spec mounts it. No path of another file is told,
-# but those of the toolkit's programs.
-DRIVER_FILE = FOLDER + (
-    r"(?:lib(?:nvidia|cuda|nv|EGL|GL|vdpau)[\w.+-]{0,255}|nvidia(?!-c(?:ontainer|tk|di))[\w.+-]{0,255}"
-    r"|gsp_\w{1,64}\.bin|nvoptix\.bin)"
-)
 # What of an engine's or a shell's words may be shown: these phrases. What stands around them stays
 # on the host. Each repetition has an end: the host's program looks through 256 KiB of words that a
 # container may have chosen, and its time grows with them and no faster.
@@ -429,7 +426,9 @@ PHRASES = (
     r"executable file not found",
     r"mknod: .{0,16}not found",
     r"/bin/sh: .{0,16}not found|stat /bin/sh|exec: \"/bin/sh\"|/bin/sh",
-    r"(?i)no such file or directory|connection refused|permission denied|operation not permitted|no space left on device",
+    # a file of the driver in another folder is told by its name
+    rf"(?:(?<=/){DRIVER_NAME}[\"`']?: )?(?i:no such file or directory)",
+    r"(?i)connection refused|permission denied|operation not permitted|no space left on device",
     r"context deadline exceeded|already exists|not found|is busy",
     *runtime_words.PHRASES,
 )
@@ -475,6 +474,7 @@ ADVICE: tuple[tuple[tuple[str, ...], str, Sentence], ...] = (
         "",
         messages.SPEC_FILE_GONE,
     ),
+    ((rf"{DRIVER_NAME}[\"`']?: (?i:no such file or directory)",), "", messages.SPEC_FILE_GONE),
     ((r"nvidia-(?:ctk|cdi-hook): no such file or directory",), "", messages.SPEC_FILE_GONE),
     ((r"mknod: .{0,16}not found|/bin/sh",), "", messages.NO_SHELL),
     *((words, "", step) for words, step in runtime_words.list_next_steps()),

@@ -650,7 +650,33 @@ UNTOLD = [
     "/var/lib/kubelet/pods/x",
     "/etc/ssl/private/key.pem",
     "/usr/lib/../../home/alice/libcuda.so.1",
+    "/opt/acme/libcuda.so.1",
+    "/etc/acme/nvidia.icd",
+    "/usr/lib/acme/libcuda.so.1",
+    "/usr/share/nvidia/acme/nvoptix.bin",
+    "/run/nvidia/acme/usr/lib64/libnvidia-ml.so.1",
+    "/dev/acme/nvidia0",
 ]
+# Folders of the driver's files, each of which is told.
+TOLD = [
+    "/usr/lib/x86_64-linux-gnu/nvidia/tesla-470/libcuda.so.470.1.1",
+    "/usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.535.1.1",
+    "/lib/firmware/nvidia/580.65.06/gsp_ga10x.bin",
+    "/usr/lib64/xorg/modules/drivers/nvidia_drv.so",
+    "/usr/lib/x86_64-linux-gnu/vdpau/libvdpau_nvidia.so.580.65.06",
+    "/usr/share/nvidia/nvoptix.bin",
+    "/usr/share/vulkan/icd.d/nvidia_icd.json",
+    "/etc/OpenCL/vendors/nvidia.icd",
+    "/run/nvidia/driver/usr/bin/nvidia-smi",
+    "/dev/nvidia-caps/nvidia-cap21",
+    "/run/opengl-driver/lib/libcuda.so.580.65.06",
+]
+
+
+@pytest.mark.parametrize("path", TOLD)
+def test_a_file_of_the_driver_is_told_with_each_folder_that_a_look_asks_for(path: str) -> None:
+    said = f"stat {path}: no such file or directory"
+    assert f"stat {path}" in causes.extract_known_phrases(said, verify_cases.PHRASES).split("; ")
 
 
 @pytest.mark.parametrize("path", UNTOLD)
@@ -658,7 +684,16 @@ def test_no_other_path_is_told(path: str) -> None:
     said = f'error mounting "{path}" to rootfs at "{path}": stat {path}: no such file or directory'
     phrases = causes.extract_known_phrases(said, verify_cases.PHRASES)
     assert path not in phrases
+    assert not any(word in phrases for word in ("acme", "alice", "token", "ssl"))
     assert "no such file or directory" in phrases
+
+
+def test_a_file_of_the_driver_elsewhere_is_told_by_its_name() -> None:
+    said = 'error mounting "/opt/acme/libcuda.so.1": stat /opt/acme/libcuda.so.1: no such file or directory'
+    phrases = causes.extract_known_phrases(said, verify_cases.PHRASES)
+    assert "libcuda.so.1: no such file or directory" in phrases.split("; ")
+    advice = verify_cases.advise_on_case("containerd", "native-cdi", f"StartContainer: {phrases}")
+    assert get_code(advice) == "verify.spec-file-gone"
 
 
 GONE = "no such file or directory"

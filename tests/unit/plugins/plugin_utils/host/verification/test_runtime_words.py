@@ -191,7 +191,7 @@ SAID = [
         # a file of the driver is told with its path
         (
             'error mounting "/usr/lib/libcuda.so.570.1"; stat /usr/lib/libcuda.so.570.1; '
-            "no such file or directory; error mounting; OCI runtime create failed"
+            "libcuda.so.570.1: no such file or directory; error mounting; OCI runtime create failed"
         ),
         "spec-file-gone",
         False,
