@@ -209,7 +209,8 @@ class Parts(object):
 
     def read_sources(self):
         if not self._sources:
-            words = zlib.decompress(self.packed).decode("utf-8").split("\0")
+            text = zlib.decompressobj(zdict=self.own.encode("utf-8")).decompress(self.packed)
+            words = text.decode("utf-8").split("\0")
             self._sources = {words[at]: words[at + 1] for at in range(0, len(words), 2)}
         return self._sources
 

@@ -271,11 +271,12 @@ def list_program_sources(program: str) -> tuple[tuple[str, str], ...]:
 
 @functools.cache
 def pack_program_sources(program: str) -> bytes:
-    """Return the sources of a program, compressed."""
-    return zlib.compress(
-        "\0".join(word for part in list_program_sources(program) for word in part).encode("utf-8"),
-        9,
-    )
+    """Return the sources of a program, compressed. The loader, which is on the host by then, is
+    the dictionary: its words need not be sent a second time.
+    """
+    packer = zlib.compressobj(9, zdict=read_program_part("loader").encode("utf-8"))
+    text = "\0".join(word for part in list_program_sources(program) for word in part)
+    return packer.compress(text.encode("utf-8")) + packer.flush()
 
 
 @functools.cache
