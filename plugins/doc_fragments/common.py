@@ -422,6 +422,21 @@ options:
 """
 
     # Whether the driver's device nodes are minded as well.
+    DRIVER = r"""
+options:
+  driver:
+    description:
+      - Whether the installed NVIDIA driver is looked at, and what becomes of it.
+      - V(advise) says what may take the driver out of order. These are packages of several versions that have to have one, programs that
+        install newer packages by themselves (unattended-upgrades, dnf-automatic, SUSE's timers, a prepared update) while nothing holds
+        the driver, a newest kernel without an NVIDIA module, nouveau, Secure Boot without the key of the module, and kernel modules of
+        the kind that does not serve a GPU. Nothing is changed.
+      - V(ignore) asks nothing of it.
+    type: str
+    choices: [ignore, advise]
+    default: advise
+"""
+
     DEVICE_NODES = r"""
 options:
   device_nodes:

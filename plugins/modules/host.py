@@ -46,6 +46,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.gpus
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_refresh
+  - gpufleet.nvidia.common.driver
   - gpufleet.nvidia.common.device_nodes
   - gpufleet.nvidia.sharing
   - gpufleet.nvidia.common.metrics_dir

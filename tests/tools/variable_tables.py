@@ -37,6 +37,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
         *("fleet_policy", "sharing", "device_nodes"),
     ),
     "The GPUs of a host": ("gpus",),
+    "The driver": ("driver",),
     "Packages": ("packages", "toolkit_"),
     "Verification": ("verify_",),
     "The CDI spec": ("cdi_",),

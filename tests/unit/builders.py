@@ -41,7 +41,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     projection,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_packages,
     mismatch,
+    next_kernel,
+    package_movers,
     platforms,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
@@ -128,6 +131,8 @@ class Answers(dict[str, Any]):
                 "DRM": ["/dev/dri/by-path/pci-*"],
                 mismatch.NAME: [*mismatch.BUILDS, *mismatch.INSTALLED],
                 platforms.NAME: platforms.CUDA,
+                package_movers.NAME: package_movers.PATHS,
+                next_kernel.NAME: next_kernel.PATHS,
                 cdi_generators.NAME: cdi_generators.PATTERNS,
                 "firmware in ": driver_listing.list_firmware_patterns(rest[len("firmware in ") :]),
             }
@@ -240,6 +245,7 @@ def obs(
     cri: Mapping[str, Any] | None = None,
     packages: Mapping[str, str | None] | None = None,
     candidates: Mapping[str, str | None] | None = None,
+    like: list[list[Any]] | None = None,
     units: Mapping[str, Mapping[str, str]] | None = None,
     processes: list[Mapping[str, Any]] | None = None,
     others: Mapping[str, int] | None = None,
@@ -254,7 +260,7 @@ def obs(
     commands: by "argv joined", stdout or a whole answer. cri: by "Status:/socket", an answer, of
     which what is listed arrives.
 
-    packages: by name, the version or None.
+    packages: by name, the version or None. like: those of the driver, as the host lists them.
     """
     given: dict[str, Any] = {}
     for argv, said in (commands or {}).items():
@@ -271,6 +277,12 @@ def obs(
         "manager": "dpkg",
         "installed": dict(packages or {}),
         "candidates": dict(candidates or {}),
+    }
+    given[driver_packages.QUESTION["id"]] = {
+        "manager": "none" if like is None else "dpkg",
+        "installed": {},
+        "candidates": {},
+        "like": list(like or ()),
     }
     known = {n: {"LoadState": "loaded", **props} for n, props in (units or {}).items()}
     given["units:of this test"] = {"units": known, "monotonic": monotonic}

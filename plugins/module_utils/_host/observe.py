@@ -481,7 +481,9 @@ def _answer_package(root, question):
     """Return which packages are installed. `else`: a command to run if the first is not; its
     answer, or its error, is "program".
     """
-    answer = system.list_installed_packages(root, question["names"], question.get("candidates"))
+    answer = system.list_installed_packages(
+        root, question["names"], question.get("candidates"), question.get("like")
+    )
     if question.get("else") and not root and not answer["installed"][question["names"][0]]:
         try:
             answer["program"] = _answer_command(root, question["else"])

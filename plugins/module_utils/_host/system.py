@@ -35,6 +35,7 @@ _DPKG_INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
 _RPM_DATABASES = ("/var/lib/rpm", "/usr/lib/sysimage/rpm")
 _OF_RPM = {"rhel", "centos", "fedora", "suse", "opensuse"}  # os-release(5), ID and ID_LIKE
 _RPM_FORMAT = "%{NAME} %|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}\\n"
+_RPM_LIKE = _RPM_FORMAT.replace("\\n", " %{VENDOR}\\n")
 OF_PROCESSES = ("MainPID", "FragmentPath", "DropInPaths")
 
 heard = {}  # unit: its properties, in this one look
@@ -47,17 +48,21 @@ def forget():
     _read.clear()
 
 
-def list_installed_packages(root, names, candidates=False):
+def list_installed_packages(root, names, candidates=False, like=None):
     """Return which packages are installed, from the package manager's own database: name -> version
     or None.
 
     candidates: True also asks for the versions that could be installed. "first missing" asks only
     for packages that are not installed, and only if the first of all is not installed (apt-cache
     takes its time).
+
+    like: a regular expression of names; "like" are the installed packages with such a name.
     """
     database = _name_database(root)
     if database == "dpkg":
         answer = {"manager": "dpkg", "installed": _list_dpkg(root, names), "candidates": {}}
+        if like:
+            answer["like"] = _match_dpkg(root, like)
         wanted = [
             name
             for name in names
@@ -73,7 +78,11 @@ def list_installed_packages(root, names, candidates=False):
                 "offline",
                 "reading an rpm database takes running rpm, and nothing is run in another root directory",
             )
-        return {"manager": "rpm", "installed": _list_rpm(names), "candidates": {}}
+        installed = _list_rpm(names) if names else {}
+        answer = {"manager": "rpm", "installed": installed, "candidates": {}}
+        if like:
+            answer["like"] = _match_rpm(like)
+        return answer
     return {"manager": "none", "installed": {name: None for name in names}, "candidates": {}}
 
 
@@ -108,15 +117,30 @@ def _list_distribution_words(root):
 
 def _list_dpkg(root, names):
     # Searched, not parsed: the file has thousands of stanzas, a question a handful of names.
-    text, installed = _read_dpkg_status(root), {}
-    for name in names:
-        installed[name] = None
-        for stanza in _list_stanzas(text, "\nPackage: %s\n" % name):
-            version = _get_field(stanza, "Version")
-            if version and _get_field(stanza, "Status").rpartition(" ")[2] in _DPKG_INSTALLED:
-                installed[name] = version
-                break
-    return installed
+    text = _read_dpkg_status(root)
+    return {name: _get_field(_find_dpkg(text, name), "Version") or None for name in names}
+
+
+def _match_dpkg(root, like):
+    """Return [name, version, who made it, whether it is held] of installed packages."""
+    text, found = _read_dpkg_status(root), []
+    for name in sorted(set(re.findall("\nPackage: ((?:%s))\n" % like, text))):
+        stanza = _find_dpkg(text, name)
+        if stanza:
+            fields = [_get_field(stanza, field) for field in ("Version", "Maintainer", "Status")]
+            found.append([name, fields[0], fields[1][:128], fields[2].startswith("hold ")])
+    return found
+
+
+def _find_dpkg(text, name):
+    """Return the stanza of an installed package; '' if it is not installed."""
+    for stanza in _list_stanzas(text, "\nPackage: %s\n" % name):
+        if (
+            _get_field(stanza, "Version")
+            and _get_field(stanza, "Status").rpartition(" ")[2] in _DPKG_INSTALLED
+        ):
+            return stanza
+    return ""
 
 
 def _get_field(stanza, name):
@@ -155,6 +179,16 @@ def _list_rpm(names):
             "failed", "rpm -q says nothing of %s: %s" % (", ".join(unknown), said)
         )
     return {name: found.get(name) for name in names}
+
+
+def _match_rpm(like):
+    """Return the same of rpm's packages, which are held by files of the package manager alone."""
+    answer = _run_whole(["rpm", "-qa", "--qf", _RPM_LIKE], 30)
+    if answer["rc"]:
+        raise host_files.HostError("failed", "rpm -qa ended with exit status %s" % answer["rc"])
+    lines = sorted(set(answer["stdout"].splitlines()))
+    every = [line.split(" ", 2) for line in lines if re.match("(?:%s) " % like, line)]
+    return [[name, version, vendor[:128], False] for name, version, vendor in every]
 
 
 def _list_apt_offers(names):

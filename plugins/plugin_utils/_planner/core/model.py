@@ -146,6 +146,8 @@ class Policy:
     cdi_missing_nodes: Literal["fail", "allow"] = "fail"
     device_nodes: Literal["ignore", "present"] = "ignore"
     gpus: int | None = None  # how many the host should have; None: not said
+    # whether advice says what may take the driver out of order
+    driver: Literal["ignore", "advise"] = "advise"
     # None: not looked at; empty: what an earlier run set is taken back
     sharing: Mapping[str, Any] | None = None
     cdi_refresh: Literal["converge", "watch"] = "converge"

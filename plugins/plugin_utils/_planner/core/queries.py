@@ -338,6 +338,13 @@ def ask_for_packages(names: list[str], *, candidates: bool = False) -> Question:
     return {**q, "candidates": True} if candidates else q
 
 
+def ask_for_packages_like(name: str, like: str) -> Question:
+    """Ask for the installed packages whose names match a regular expression: the version, who made
+    it, and whether it is held by the package manager's own database.
+    """
+    return {"id": f"package:{name}", "kind": "package", "names": [], "like": like}
+
+
 def ask_for_units(names: list[str]) -> Question:
     """Ask systemd for the states of units."""
     return {"id": "units:" + ",".join(names), "kind": "units", "names": names}

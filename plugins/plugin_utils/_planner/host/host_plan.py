@@ -47,6 +47,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     placement,
     resource,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import keeping
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
     findings,
     host_health,
@@ -226,6 +227,7 @@ def list_room_plans(
                 ),
             )
         ),
+        lambda: keeping.plan_keeping(policy, facts.keeping, host.driver),
         lambda: Plan(advice=swarm.advise_on_swarm(policy, facts.swarm.value, record, host.driver)),
         lambda: sharing_resource.plan_sharing(
             policy,

@@ -63,6 +63,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     driver_state,
     gpus,
+    keeping,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     detect as containerd_detect,
@@ -169,6 +170,7 @@ def list_host_questions(policy: Policy) -> list[queries.Question]:
     ]
     every: tuple[protocols.AskingRoom, ...] = (
         gpus,
+        keeping,
         device_nodes,
         consumers,
         other_writers,
@@ -406,6 +408,7 @@ class HostFacts:
     foreign: ForeignFacts
     plugin: device_plugin.PluginFacts
     dra: dra.DraFacts
+    keeping: keeping.KeepingFacts
     consumers: consumers.ConsumerFacts
     swarm: Fact[swarm.SwarmFacts]
     sharing: sharing_resource.SharingFacts
@@ -445,6 +448,7 @@ def read_host_facts(
         foreign=read_foreign_facts(placed, obs),
         plugin=device_plugin.read_plugin_facts(obs),
         dra=dra.read_dra_facts(obs),
+        keeping=keeping.read_keeping_facts(policy, obs),
         consumers=consumers.read_consumer_facts(obs),
         swarm=offers,
         sharing=sharing_resource.read_sharing_facts(policy, obs),

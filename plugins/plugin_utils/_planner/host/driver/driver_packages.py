@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find the packages of the NVIDIA driver on a host, and judge which of them have to have one
+version.
+
+A distribution builds some parts in sources of their own, so that a table says what has to match in
+whose packages. The parts check one another's version when they start: NVML answers "Driver/library
+version mismatch", and Fabric Manager and IMEX refuse another driver than their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+
+# What a package is for. driver: libraries and programs. module: a kernel module, or what builds
+# one. other: it has a version of its own.
+Part = Literal[
+    "driver", "module", "fabric-manager", "imex", "persistenced", "switch-library", "other"
+]
+Maker = Literal["nvidia", "ubuntu", "debian", "suse", "rpmfusion", ""]
+
+# Names that may be of the driver: Debian has parts without NVIDIA's name.
+NAMES = r".*nvidia.*|libcuda(?:debugger)?1|libnvcuvid1|libnvoptix1|libnvsdm.*|cuda-drivers.*"
+QUESTION = queries.ask_for_packages_like("driver", NAMES)
+
+# The first row that fits a name decides its part; all other names are of libraries and programs.
+PARTS: tuple[tuple[str, Part], ...] = (
+    # tools that NVIDIA builds from sources of their own, so that a driver has no release of theirs
+    (r"nvidia-(?:settings|xconfig|modprobe)|.*libxnvctrl.*|nvidia-libXNVCtrl.*", "other"),
+    # Of these, one package for each kernel or release stays installed. Ubuntu's built modules have
+    # the version of their kernel.
+    (r"linux-(?:modules|objects|signatures)-nvidia-.*|kmod-nvidia-.*\d\.\d.*", "other"),
+    (r"nvidia-(?:kernel-)?firmware-.*", "other"),
+    (r".*fabric-?manager.*", "fabric-manager"),
+    (r"nvidia-imex.*", "imex"),
+    (r"libnvidia-nscq.*|libnvsdm.*", "switch-library"),
+    (r"nvidia-persistenced.*", "persistenced"),
+    (r".*[-](?:dkms|kmod|kmp)\b.*|nvidia-(?:.*-)?kernel-.*|a?kmod-.*|nvidia-kmod.*", "module"),
+)
+MADE_BY: tuple[tuple[str, Maker], ...] = (
+    (r"(?i).*\bubuntu\b.*|.*canonical.*", "ubuntu"),
+    (r"(?i)debian nvidia maintainers.*|.*@.*debian\.org.*", "debian"),
+    (r"(?i).*nvidia.*", "nvidia"),
+    (r"(?i).*\bsuse\b.*", "suse"),
+    (r"(?i).*rpm ?fusion.*", "rpmfusion"),
+)
+MAKERS: Mapping[Maker, str] = {
+    "nvidia": "NVIDIA",
+    "ubuntu": "Ubuntu",
+    "debian": "Debian",
+    "suse": "SUSE",
+    "rpmfusion": "RPM Fusion",
+}
+# Which parts of one maker have one version. NVIDIA's: one release of the driver has them all
+# (https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/, "Fabric Manager",
+# https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/: the versions must match;
+# https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/). Ubuntu's: its persistenced is in
+# nvidia-compute-utils. Debian's: nvidia-persistenced is a source package of its own
+# (https://packages.debian.org/source/bookworm/nvidia-persistenced: 535.171.04 beside a driver
+# 535.261.03), and NVML and the daemon do not compare versions. SUSE's and RPM Fusion's: the same.
+MATCHING: Mapping[Maker, tuple[Part, ...]] = {
+    "nvidia": (
+        "driver",
+        "module",
+        "fabric-manager",
+        "imex",
+        "persistenced",
+        "switch-library",
+    ),
+    "ubuntu": ("driver", "module", "fabric-manager", "imex", "switch-library"),
+    "debian": ("driver", "module"),
+    "suse": ("driver", "module"),
+    "rpmfusion": ("driver", "module"),
+}
+# Whose it is does not matter for these: they refuse another driver than their own.
+ALWAYS: tuple[Part, ...] = ("fabric-manager", "imex")
+RELEASE = re.compile(r"(?:\d+:)?(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)(?![\d.])")
+
+
+@dc.dataclass(frozen=True)
+class DriverPackage:
+    """An installed package of the driver. release: NVIDIA's version, '' if its version has none."""
+
+    name: str
+    version: str
+    part: Part
+    maker: Maker
+    held: bool = False
+
+    @property
+    def release(self) -> str:
+        match = RELEASE.match(self.version)
+        return match[1] if match else ""
+
+    @property
+    def shown(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+@dc.dataclass(frozen=True)
+class DriverSet:
+    """The packages of the driver on a host, sorted by name. manager: dpkg, rpm, or none."""
+
+    packages: tuple[DriverPackage, ...] = ()
+    manager: str = "none"
+
+    @property
+    def matching(self) -> tuple[DriverPackage, ...]:
+        """The packages that have to have one version."""
+        return tuple(
+            p
+            for p in self.packages
+            if p.release and (p.part in MATCHING.get(p.maker, ("driver",)) or p.part in ALWAYS)
+        )
+
+    @property
+    def release(self) -> str:
+        """The version of the libraries, '' if no package has them. If there are several versions,
+        it is that of most packages.
+        """
+        releases = [p.release for p in self.matching if p.part == "driver"]
+        return max(sorted(releases), key=releases.count, default="")
+
+    @property
+    def maker(self) -> Maker:
+        """Who made the libraries."""
+        return next((p.maker for p in self.matching if p.part == "driver"), "")
+
+    def list_odd_packages(self) -> tuple[DriverPackage, ...]:
+        """List the packages whose version is not that of the libraries."""
+        return tuple(p for p in self.matching if self.release and p.release != self.release)
+
+
+def list_package_questions(proc_root: str) -> list[queries.Question]:
+    """Return the question about packages, which goes to hosts with NVIDIA's module. Any other host
+    with a GPU is asked in a second look.
+    """
+    loaded = f"{proc_root.rstrip('/')}/driver/nvidia/version"
+    return [queries.ask_where(QUESTION, absent=[], present=[loaded], each=(loaded, loaded))]
+
+
+def read_driver_set(obs: Observation) -> DriverSet:
+    """Return the packages of the driver; none in a tree whose database takes a running program."""
+    said = obs.get_answer_or_error(QUESTION)
+    if (said.get("error") or {}).get("kind") == "offline":
+        return DriverSet()
+    answer = obs.get_answer(QUESTION)
+    return DriverSet(
+        tuple(_build_packages(answer.get("like") or ())), str(answer.get("manager") or "none")
+    )
+
+
+def _build_packages(rows: Iterable[tuple[str, str, str, bool]]) -> Iterable[DriverPackage]:
+    for name, version, by, held in sorted(rows):
+        yield DriverPackage(name, version, find_part(name), find_maker(by), held)
+
+
+def find_part(name: str) -> Part:
+    """Return what a package of this name is for."""
+    return next((part for rule, part in PARTS if re.fullmatch(rule, name)), "driver")
+
+
+def find_maker(by: str) -> Maker:
+    """Return who made a package, by the field Maintainer or Vendor; '' for anybody else."""
+    return next((maker for rule, maker in MADE_BY if re.fullmatch(rule, by)), "")

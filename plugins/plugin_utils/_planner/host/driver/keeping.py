@@ -1,0 +1,201 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Say what may take a host's driver out of order: parts of several versions, programs that would
+move it, and a next boot without its module.
+
+A host whose owner says nothing is only told. All of it is read of files in the everyday look.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    QueryFailed,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    require_together,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    read_error_message,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Driver,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_packages,
+    gpus,
+    mismatch,
+    module_flavours,
+    next_kernel,
+    outer_host,
+    package_movers,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    keeping_messages as messages,
+)
+
+SHOWN = 4  # packages that a sentence names
+
+
+@dc.dataclass(frozen=True)
+class KeepingFacts:
+    """A host's facts about what keeps its driver as it is.
+
+    outer: the kind of container that this host is, whose driver is that of the host outside.
+    packages: those of the driver. movers: what says how packages move by themselves. boot: what
+    the next boot loads. secure_boot: whether a module may be refused. kinds: the GPUs by their
+    device ids. loaded: which modules are. held: the other kernel driver that has a GPU, by its bus.
+    """
+
+    outer: Fact[str]
+    packages: Fact[driver_packages.DriverSet]
+    movers: Fact[package_movers.MoverFiles]
+    boot: Fact[next_kernel.NextBoot]
+    secure_boot: Fact[next_kernel.SecureBoot]
+    kinds: Fact[tuple[module_flavours.GpuKind, ...]]
+    loaded: Fact[module_flavours.Flavour]
+    held: Fact[Mapping[str, str]]
+
+
+def list_questions(policy: Policy) -> list[queries.Question]:
+    """Return the questions of the everyday look; none if the driver is nobody's business here."""
+    if policy.driver == "ignore":
+        return []
+    return [
+        *driver_packages.list_package_questions(policy.proc_root),
+        *package_movers.list_mover_questions(),
+        *next_kernel.list_boot_questions(),
+        module_flavours.ask_for_devices(policy),
+    ]
+
+
+def read_keeping_facts(policy: Policy, obs: Observation) -> KeepingFacts:
+    return KeepingFacts(
+        outer=Fact(lambda: outer_host.get_outer_host_kind(policy, obs)),
+        packages=Fact(lambda: driver_packages.read_driver_set(obs)),
+        movers=Fact(lambda: package_movers.read_mover_files(obs)),
+        boot=Fact(lambda: next_kernel.read_next_boot(obs, mismatch.read_disk_modules(obs))),
+        secure_boot=Fact(lambda: next_kernel.read_secure_boot(obs)),
+        kinds=Fact(lambda: module_flavours.read_gpu_kinds(policy, obs)),
+        loaded=Fact(lambda: module_flavours.read_loaded_flavour(policy, obs)),
+        held=Fact(lambda: gpus.map_gpus_held_by_others(obs, gpus.get_gpu_paths(policy))),
+    )
+
+
+def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
+    """Return the advice about a driver that may move or break."""
+    if policy.driver == "ignore" or driver.state == "none" or facts.outer.value:
+        return Plan()
+    # one look for both: a host whose module is not loaded has answered neither
+    needs: list[Callable[[], object]] = [lambda: facts.packages.value]
+    if driver.state == "not-loaded":
+        needs.append(lambda: facts.secure_boot.value)
+    require_together(needs)
+    rules: tuple[Callable[[], Iterable[Message]], ...] = (
+        lambda: advise_on_parts(facts.packages.value),
+        lambda: advise_on_movers(facts.movers.value, facts.packages.value),
+        functools.partial(advise_on_next_boot, facts, driver),
+        functools.partial(advise_on_flavour, facts, driver),
+    )
+    return Plan(advice=tuple(dict.fromkeys(text for rule in rules for text in _apply(rule))))
+
+
+def _apply(rule: Callable[[], Iterable[Message]]) -> tuple[Message, ...]:
+    """Return what a rule says. An answer that failed is advice as well, since a host is configured
+    without it.
+    """
+    try:
+        return tuple(rule())
+    except QueryFailed as error:
+        return (messages.NOT_CHECKED.fill(problem=read_error_message(error)),)
+
+
+def advise_on_parts(found: driver_packages.DriverSet) -> Iterator[Message]:
+    """Yield what is wrong with the versions of packages that are one release."""
+    odd = found.list_odd_packages()
+    if odd:
+        yield messages.PARTS_DIFFER.fill(
+            release=found.release,
+            odd=_name_some([package.shown for package in odd]),
+            maker=driver_packages.MAKERS.get(found.maker, "Their maker"),
+        )
+
+
+def advise_on_movers(
+    files: package_movers.MoverFiles, found: driver_packages.DriverSet
+) -> Iterator[Message]:
+    """Yield what may move the driver without a person."""
+    if not found.release:
+        return
+    if files.unread and files.unattended and found.manager == "dpkg":
+        yield messages.APT_UNREAD.fill(path=files.unread)
+    for mover in package_movers.list_movers(files, found):
+        names = _name_some([package.name for package in mover.moves])
+        if mover.program == "offline-update":
+            yield messages.MOVES_AT_BOOT.fill(
+                path=mover.where, release=found.release, packages=names
+            )
+        else:
+            yield messages.WILL_MOVE.fill(
+                program=mover.program, where=mover.where, release=found.release, packages=names
+            )
+
+
+def advise_on_next_boot(facts: KeepingFacts, driver: Driver) -> Iterator[Message]:
+    """Yield what keeps the module from being loaded, now or at the next boot."""
+    boot = facts.boot.value
+    if boot.running and boot.lacks_module and boot.next != boot.running:
+        kernels = sorted(boot.with_module, key=next_kernel.get_kernel_order)
+        values = {"next": boot.next, "kernels": ", ".join(kernels)}
+        if boot.dkms and boot.next not in boot.headers:
+            yield messages.HEADERS_MISSING.fill(**values)
+        else:
+            yield messages.NEXT_KERNEL_LACKS_MODULE.fill(**values, last=kernels[-1])
+    taken = [bus for bus, name in facts.held.value.items() if name == "nouveau"]
+    if taken:
+        yield messages.NOUVEAU_LOADED.fill(gpus=", ".join(taken))
+    elif boot.running and boot.with_module and boot.next in boot.nouveau and not boot.kept_out:
+        yield messages.NOUVEAU_NOT_KEPT_OUT.fill(kernel=boot.next)
+    if driver.state == "not-loaded" and not taken and boot.running in boot.with_module:
+        yield from _advise_on_secure_boot(facts.secure_boot.value, boot.running)
+
+
+def _advise_on_secure_boot(secure: next_kernel.SecureBoot, kernel: str) -> Iterator[Message]:
+    if secure.on and not secure.key:
+        yield messages.UNSIGNED_MODULE.fill(kernel=kernel, keys=" or ".join(next_kernel.KEYS))
+    elif secure.on and secure.trusted is False:
+        yield messages.KEY_NOT_ENROLLED.fill(kernel=kernel, key=secure.key)
+
+
+def advise_on_flavour(facts: KeepingFacts, driver: Driver) -> Iterator[Message]:
+    """Yield GPUs that the kind of modules here, or the branch, does not serve."""
+    loaded, last = facts.loaded.value, module_flavours.LAST_WITH_OLD_GPUS
+    flavour = loaded or module_flavours.find_installed_flavour(facts.packages.value)
+    state = "loaded" if loaded else "installed"
+    ours = [kind for kind in facts.kinds.value if kind.bus not in facts.held.value]
+    old = module_flavours.name_gpus(kind for kind in ours if kind.before_turing)
+    new = module_flavours.name_gpus(kind for kind in ours if kind.open_only)
+    release = facts.packages.value.release or driver.version
+    if old and module_flavours.get_branch(release) > last:
+        yield messages.NO_DRIVER_FOR_OLD_GPU.fill(release=release, gpus=old, branch=last)
+    elif old and flavour == "open":
+        yield messages.OPEN_ON_OLD_GPU.fill(state=state, gpus=old, branch=last)
+    if new and flavour == "proprietary":
+        yield messages.PROPRIETARY_ON_NEW_GPU.fill(state=state, gpus=new)
+
+
+def _name_some(names: list[str]) -> str:
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")

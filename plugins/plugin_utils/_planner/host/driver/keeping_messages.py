@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List the sentences about keeping a driver in place."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
+
+SAME = "Install all of them in one version, then reboot, or reload the modules with nothing on the GPUs"
+
+PARTS_DIFFER = Sentence(
+    "keeping.parts-differ",
+    "The packages of the driver have several versions: the libraries are of {release}, and {odd} differ",
+    why="{maker} builds these parts as one release, and they refuse one another",
+    next=SAME,
+)
+WILL_MOVE = Sentence(
+    "keeping.will-move",
+    "{program} ({where}) may move the driver {release} by itself: nothing holds {packages}",
+    why="new libraries do not work with the loaded module, so every container loses its GPUs until a reboot",
+    next="Hold these packages, or keep {program} from them, and move the driver when the host is out of service",
+)
+MOVES_AT_BOOT = Sentence(
+    "keeping.moves-at-boot",
+    "{path} is there: an update that is prepared is installed at the next boot, and may move the driver {release}",
+    why="nothing holds {packages}",
+    next="See what it installs (pkcon offline-get-prepared, dnf offline status), or hold these packages before the reboot",
+)
+APT_UNREAD = Sentence(
+    "keeping.apt-unread",
+    "{path} cannot be read as apt reads it, so it is not known whether unattended-upgrades moves the driver",
+    next="See what apt makes of it (apt-config dump | grep -i -e Unattended-Upgrade -e APT::Periodic)",
+)
+NEXT_KERNEL_LACKS_MODULE = Sentence(
+    "keeping.next-kernel-lacks-module",
+    "Kernel {next} is the newest one on this host, and has no NVIDIA module; {kernels} have one",
+    why="if the next boot takes it, no GPU works",
+    next="Install or build the NVIDIA module for kernel {next}, or keep the host on {last}",
+)
+HEADERS_MISSING = Sentence(
+    "keeping.headers-missing",
+    "Kernel {next} is the newest one on this host, and has no NVIDIA module; {kernels} have one",
+    why="DKMS builds modules here, and the headers of kernel {next} are missing (/lib/modules/{next}/build)",
+    next="Install the headers of kernel {next}, then run dkms autoinstall -k {next}",
+)
+UNSIGNED_MODULE = Sentence(
+    "keeping.key-missing",
+    "Secure Boot is on, the NVIDIA module is on disk for the running kernel {kernel}, and it is not loaded",
+    why="no key that signs modules was found in {keys}, so a module that was built on this host has no signature",
+    next="See the refusal (journalctl -k | grep -i -e signature -e lockdown), then make a key and enroll it (mokutil --import)",
+)
+KEY_NOT_ENROLLED = Sentence(
+    "keeping.key-not-enrolled",
+    "Secure Boot is on, the NVIDIA module is on disk for the running kernel {kernel}, and it is not loaded",
+    why="the firmware does not have the key {key} by which modules are signed here",
+    next="Enroll it: mokutil --import {key}, then reboot and confirm at the console",
+)
+NOUVEAU_LOADED = Sentence(
+    "keeping.nouveau-has-gpu",
+    "nouveau has GPU {gpus}, so NVIDIA's driver cannot serve it",
+    next="Keep nouveau out (blacklist nouveau in a file of /etc/modprobe.d), make the initial RAM disk again, and reboot",
+)
+NOUVEAU_NOT_KEPT_OUT = Sentence(
+    "keeping.nouveau-not-kept-out",
+    "Nothing keeps nouveau out: kernel {kernel} has it, and no file of the driver in modprobe.d was found",
+    why="at the next boot it may take the GPUs before NVIDIA's module does",
+    next="Install the driver's package again, or write blacklist nouveau to a file in /etc/modprobe.d and make the initial RAM disk again",
+)
+OPEN_ON_OLD_GPU = Sentence(
+    "keeping.open-modules-old-gpu",
+    "The open kernel modules are {state}, and GPU {gpus} is older than Turing",
+    why="the open modules need the GPU System Processor, which Turing was the first to have",
+    next="Install the proprietary modules of branch {branch} or older",
+)
+PROPRIETARY_ON_NEW_GPU = Sentence(
+    "keeping.proprietary-modules-new-gpu",
+    "The proprietary kernel modules are {state}, and GPU {gpus} needs the open ones",
+    why="NVIDIA serves Blackwell, Grace and newer GPUs by the open modules alone",
+    next="Install the open modules of the same driver",
+)
+NO_DRIVER_FOR_OLD_GPU = Sentence(
+    "keeping.no-driver-for-old-gpu",
+    "Driver {release} does not serve GPU {gpus}, which is older than Turing",
+    why="branch {branch} is the last one for Maxwell, Pascal and Volta",
+    next="Install branch {branch}, and hold it there",
+)
+NOT_CHECKED = Sentence(
+    "keeping.not-checked",
+    "It is not known whether the driver of this host stays as it is",
+    why="{problem}",
+    next="Correct that, then run again",
+)

@@ -1,0 +1,151 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at what the next boot loads: the newest kernel with its NVIDIA module, nouveau, and whether
+Secure Boot can keep the module out.
+
+Files alone are read. Which kernel a boot loader takes is its own business, and where nobody chose
+another one that is the newest.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    WHOLE,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import mismatch
+
+NAME = "next boot"
+DKMS_SOURCES = "/var/lib/dkms/nvidia*/*/source"
+# Files that come with a driver and keep nouveau out: NVIDIA's packages, Ubuntu's and SUSE's in
+# /usr/lib, Debian's and the .run file's in /etc.
+KEEPERS = (
+    "/usr/lib/modprobe.d/*nvidia*.conf",
+    "/lib/modprobe.d/*nvidia*.conf",
+    "/etc/modprobe.d/*nvidia*.conf",
+    "/etc/modprobe.d/*nouveau*.conf",
+)
+PATHS = [
+    "/boot/vmlinuz-*",
+    "/lib/modules/*/vmlinuz",
+    "/lib/modules/*/build",
+    "/lib/modules/*/kernel/drivers/gpu/drm/nouveau/nouveau.ko*",
+    DKMS_SOURCES,
+    *KEEPERS,
+]
+KERNEL = re.compile(r"/boot/vmlinuz-(\d[^/]*)|/lib/modules/(\d[^/]*)/vmlinuz")
+HEADERS = re.compile(r"/lib/modules/([^/]+)/build")
+NOUVEAU = re.compile(r"/lib/modules/([^/]+)/.*/nouveau\.ko")
+# The variable of the firmware: four bytes of attributes and one of value (UEFI 2.10, 3.3).
+SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+# The key that signs DKMS' modules, where Debian and Ubuntu keep it, and the keys that the firmware
+# lets the kernel trust (dkms(8), MODULE SIGNING; mokutil(1)).
+KEYS = ("/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der")
+TRUSTED = "/sys/firmware/efi/efivars/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"
+
+
+@dc.dataclass(frozen=True)
+class NextBoot:
+    """What a host has for its next boot.
+
+    running: the running kernel, '' in a tree. kernels: those that can be booted, newest first.
+    with_module: those with an NVIDIA module on disk. headers: those for which a module can be
+    built. dkms: whether DKMS builds the module. nouveau: the kernels that have it. kept_out: a
+    file that keeps it out, '' if none was found.
+    """
+
+    running: str = ""
+    kernels: tuple[str, ...] = ()
+    with_module: frozenset[str] = frozenset()
+    headers: frozenset[str] = frozenset()
+    dkms: bool = False
+    nouveau: frozenset[str] = frozenset()
+    kept_out: str = ""
+
+    @property
+    def next(self) -> str:
+        """The kernel of the next boot, as far as files tell: the newest one."""
+        return self.kernels[0] if self.kernels else self.running
+
+    @property
+    def lacks_module(self) -> bool:
+        """Whether that kernel has no NVIDIA module, and another one has."""
+        return bool(self.with_module) and bool(self.next) and self.next not in self.with_module
+
+
+@dc.dataclass(frozen=True)
+class SecureBoot:
+    """on: Secure Boot is on. key: a key that signs modules here, '' if there is none. trusted:
+    whether the firmware has this key; None if that could not be read.
+    """
+
+    on: bool = False
+    key: str = ""
+    trusted: bool | None = None
+
+
+def list_boot_questions() -> list[queries.Question]:
+    return [queries.ask_for_paths(NAME, PATHS)]
+
+
+def read_next_boot(obs: Observation, disk: mismatch.Modules) -> NextBoot:
+    """Return what the next boot loads. disk: the NVIDIA modules on disk."""
+    there = {
+        str(f["path"]): f.get("real")
+        for f in obs.get_answer(list_boot_questions()[0]).get("files") or ()
+    }
+    kernels = {m[1] or m[2] for m in map(KERNEL.fullmatch, there) if m and "rescue" not in m[0]}
+    return NextBoot(
+        running=disk.kernel,
+        kernels=tuple(sorted(kernels, key=get_kernel_order, reverse=True)),
+        with_module=disk.kernels,
+        # a link to headers that are gone leads nowhere
+        headers=frozenset(
+            m[1] for p, real in there.items() if real and (m := HEADERS.fullmatch(p))
+        ),
+        dkms=any(path.startswith("/var/lib/dkms/") for path in there),
+        nouveau=frozenset(m[1] for m in map(NOUVEAU.match, there) if m),
+        kept_out=next((path for path in there if "/modprobe.d/" in path), ""),
+    )
+
+
+def get_kernel_order(kernel: str) -> tuple[tuple[int, ...], str]:
+    """Return the place of a kernel's release among others, by the numbers in it."""
+    return tuple(map(int, re.findall(r"\d{1,9}", kernel))), kernel
+
+
+def read_secure_boot(obs: Observation) -> SecureBoot:
+    """Return the state of Secure Boot, and whether the kernel trusts the key of this host's
+    modules. It takes a look of its own, and only a host whose module is not loaded needs it.
+    """
+    first = queries.ask_for_file(SECURE_BOOT, keep=WHOLE, max=1 << 10)
+    asked = [
+        first,
+        *(queries.ask_for_file(path, keep=WHOLE, max=1 << 14) for path in (*KEYS, TRUSTED)),
+    ]
+    missing = [question for question in asked if not obs.was_asked(question)]
+    if missing:
+        raise NeedMore(missing)
+    state = obs.get_file(SECURE_BOOT)
+    if not state.text.endswith("\x01"):
+        return SecureBoot()
+    key = next((path for path in KEYS if obs.get_file(path).exists), "")
+    trusted = obs.get_file(TRUSTED)
+    known = _read_bytes(trusted.text) if trusted.exists and not trusted.error else None
+    return SecureBoot(
+        True,
+        key,
+        None if known is None or not key else _read_bytes(obs.get_file(key).text) in known,
+    )
+
+
+def _read_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,303 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find what installs newer packages on a host without a person, and which packages it would move.
+
+Each program is known by its own configuration, in its own grammar: unattended-upgrades by apt's,
+dnf-automatic by its file and its timer, transactional-update and os-update of SUSE by their timers,
+and an update that is prepared for the next boot by the link that systemd looks for.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import fnmatch
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    apt_conf,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    Keep,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver.driver_packages import (
+    DriverPackage,
+    DriverSet,
+    Maker,
+)
+
+Program = Literal[
+    "unattended-upgrades", "dnf-automatic", "transactional-update", "os-update", "offline-update"
+]
+APT_PARTS, APT_FILE = "/etc/apt/apt.conf.d/", "/etc/apt/apt.conf"
+DNF_FILE = "/etc/dnf/automatic.conf"
+LOCKS = ("/etc/dnf/plugins/versionlock.list", "/etc/dnf/versionlock.toml", "/etc/zypp/locks")
+NAME = "movers"
+TIMERS = "/etc/systemd/system/"
+UNATTENDED = "/usr/bin/unattended-upgrade"
+OFFLINE = "/system-update"  # systemd.offline-updates(7)
+PATHS = [f"{TIMERS}*.wants/*.timer", f"{TIMERS}*.timer", UNATTENDED, OFFLINE]
+
+# What of apt's configuration may travel: the options of unattended-upgrades that decide which
+# packages it takes, and when apt starts it. Comments within such a list travel with it.
+_OPTION = (
+    r"(?:APT::Periodic|Unattended-Upgrade)::(?:Enable|Unattended-Upgrade|Allowed-Origins"
+    r"|Origins-Pattern|Package-Blacklist|Package-Whitelist(?:-Strict)?)"
+)
+_BODY = r"(?:\"[^\"\n]*\"|//[^\n]*|#[^\n]*|[^{}\"/#]|/(?!/))*"
+APT_KEEP: Keep = {
+    "format": "text",
+    "patterns": [
+        rf"(?i)^[ \t]*(?:#clear[ \t]+)?{_OPTION}(?:::)?\s*(?:\"[^\"\n]*\"|\w+|\{{{_BODY}\}})?\s*;",
+        rf"(?i)^[ \t]*APT(?:::|\s*\{{\s*)Periodic\s*\{{{_BODY}\}}\s*;(?:\s*\}}\s*;)?",
+        # other spellings: the text is then known not to be read as a whole
+        r"(?i)^[ \t]*Unattended-Upgrade\s*\{",
+        r"^[ \t]*/\*|\*/",
+    ],
+}
+DNF_KEEP: Keep = {
+    "format": "text",
+    "patterns": [r"^[ \t]*\[\w+\]", r"^(?:apply_updates|upgrade_type)[ \t]*[=:][ \t]*\w+"],
+}
+# versionlock.list: a line for each package (dnf-plugins-core, versionlock.py); versionlock.toml:
+# name = "..."; locks of zypper: solvable_name: ...
+LOCK_KEEP: Keep = {
+    "format": "text",
+    "patterns": [
+        r"^!?[\w*?\[\].+~^:-]*(?:nvidia|cuda|kernel|[*])[\w*?\[\].+~^:-]*[ \t]*$",
+        r"^[ \t]*name[ \t]*=[ \t]*[\"'][\w*?\[\].+-]*[\"']",
+        r"^[ \t]*solvable_name:[ \t]*[\w*?.+-]+",
+    ],
+}
+# What a maker's repository says of itself in its Release file, by which unattended-upgrades
+# decides: those of Debian, Ubuntu and NVIDIA (developer.download.nvidia.com/compute/cuda/repos).
+ORIGINS: Mapping[Maker, Mapping[str, str]] = {
+    "debian": {"o": "Debian"},
+    "ubuntu": {"o": "Ubuntu"},
+    "nvidia": {"o": "NVIDIA", "site": "developer.download.nvidia.com"},
+}
+FIELDS = {"origin": "o"}
+YES = ("1", "yes", "true", "on")
+
+
+@dc.dataclass(frozen=True)
+class Mover:
+    """A program that moves packages by itself. where: the file that says so. moves: the packages
+    that it may take to another version.
+    """
+
+    program: Program
+    where: str
+    moves: tuple[DriverPackage, ...]
+
+
+@dc.dataclass(frozen=True)
+class MoverFiles:
+    """What a host says of such programs.
+
+    apt: its configuration. unread: the first file of it that could not be read as apt reads it, ''
+    for none. timers: the timers that are enabled. dnf: the values of dnf-automatic, None without
+    its file. locks: patterns of names that dnf or zypper keep. unattended, offline: whether the
+    program is installed, and whether an update waits for the next boot.
+    """
+
+    apt: apt_conf.AptConf = apt_conf.AptConf()
+    unread: str = ""
+    timers: frozenset[str] = frozenset()
+    dnf: Mapping[str, str] | None = None
+    locks: tuple[str, ...] = ()
+    unattended: bool = False
+    offline: bool = False
+
+
+def list_mover_questions() -> list[queries.Question]:
+    return [
+        queries.ask_for_paths(NAME, PATHS),
+        queries.ask_for_glob(f"{APT_PARTS}*", APT_KEEP),
+        queries.ask_for_file(APT_FILE, APT_KEEP),
+        queries.ask_for_file(DNF_FILE, DNF_KEEP),
+        *(queries.ask_for_file(path, LOCK_KEEP) for path in LOCKS),
+    ]
+
+
+def read_mover_files(obs: Observation) -> MoverFiles:
+    """Return what the host's files say."""
+    there = {
+        str(f["path"]): str(f.get("real") or "")
+        for f in obs.get_answer(list_mover_questions()[0]).get("files") or ()
+    }
+    masked = {posixpath.basename(path) for path, real in there.items() if real == "/dev/null"}
+    timers = {posixpath.basename(path) for path in there if ".wants/" in path}
+    apt, unread = _read_apt(obs)
+    automatic = obs.get_file(DNF_FILE)
+    return MoverFiles(
+        apt=apt,
+        unread=unread,
+        timers=frozenset(timers - masked),
+        dnf=parse_automatic(automatic.text) if automatic.exists else None,
+        locks=tuple(lock for path in LOCKS for lock in parse_locks(path, obs.get_file(path).text)),
+        unattended=UNATTENDED in there,
+        offline=OFFLINE in there,
+    )
+
+
+def _read_apt(obs: Observation) -> tuple[apt_conf.AptConf, str]:
+    """Return apt's configuration, and the first file that cannot be read."""
+    parts = {posixpath.basename(f.path): f for f in obs.list_glob_files(f"{APT_PARTS}*")}
+    names = apt_conf.sort_apt_conf_names(parts)
+    files: list[ObservedFile] = [*(parts[name] for name in names), obs.get_file(APT_FILE)]
+    unread = ""
+    texts: list[str] = []
+    for file in files:
+        try:
+            apt_conf.read_apt_conf([file.text])
+            texts.append(file.text)
+        except apt_conf.NotAptConf:
+            unread = unread or file.path
+        if file.error or file.fault:
+            unread = unread or file.path
+    return apt_conf.read_apt_conf(texts), unread
+
+
+def parse_automatic(text: str) -> Mapping[str, str]:
+    """Return the values of the section [commands] of dnf-automatic's file (dnf5-automatic(8))."""
+    values, section = {}, ""
+    for line in text.splitlines():
+        heading = re.match(r"\s*\[(\w+)\]", line)
+        pair = re.match(r"(\w+)\s*[=:]\s*(\w+)", line)
+        section = heading[1] if heading else section
+        if pair and section == "commands":
+            values[pair[1]] = pair[2].lower()
+    return values
+
+
+def parse_locks(path: str, text: str) -> tuple[str, ...]:
+    """Return the patterns of names that a file of locks keeps. A line of dnf 4 may have a version
+    behind the name; one with ! excludes that version alone.
+    """
+    if path == LOCKS[0]:
+        lines = (line.strip() for line in text.splitlines())
+        return tuple(line for line in lines if line and not line.startswith(("#", "!")))
+    rule = r"^\s*name\s*=\s*[\"']([^\"']*)" if path == LOCKS[1] else r"^\s*solvable_name:\s*(\S+)"
+    return tuple(re.findall(rule, text, re.MULTILINE))
+
+
+def list_movers(files: MoverFiles, found: DriverSet) -> tuple[Mover, ...]:
+    """List the programs that may move packages of the driver, as they are now."""
+    free = tuple(p for p in found.matching if not p.held and not _is_locked(p, files.locks))
+    every = (
+        _find_unattended(files, free) if found.manager == "dpkg" else None,
+        _find_automatic(files, free) if found.manager == "rpm" else None,
+        _find_timer(files, free, "transactional-update"),
+        _find_timer(files, free, "os-update"),
+        Mover("offline-update", OFFLINE, free) if files.offline and free else None,
+    )
+    return tuple(mover for mover in every if mover and mover.moves)
+
+
+def _is_locked(package: DriverPackage, locks: Sequence[str]) -> bool:
+    """Tell whether one of the patterns is of this package: a name, or a name with its version."""
+    epoch, colon, version = package.version.rpartition(":")
+    full = f"{package.name}-{epoch or '0'}:{version}"
+    plain = f"{package.name}-{version}" if not colon or epoch == "0" else full
+    return any(
+        fnmatch.fnmatchcase(candidate, lock)
+        for lock in locks
+        for candidate in (package.name, full, plain, f"{full}.arch", f"{plain}.arch")
+    )
+
+
+def _find_unattended(files: MoverFiles, free: Iterable[DriverPackage]) -> Mover | None:
+    """Return unattended-upgrades with what it may move. apt starts it where both switches of
+    APT::Periodic allow it and the timer is enabled (apt.systemd.daily).
+    """
+    period = files.apt.get("APT::Periodic::Unattended-Upgrade")
+    if not (
+        files.unattended
+        and "apt-daily-upgrade.timer" in files.timers
+        and period not in ("", "0")
+        and files.apt.get("APT::Periodic::Enable") != "0"
+    ):
+        return None
+    kept = files.apt.list_items("Unattended-Upgrade::Package-Blacklist")
+    patterns = list_allowed_origins(files.apt)
+    moves = tuple(
+        p
+        for p in free
+        if not any(fits_beginning(rule, p.name) for rule in kept)
+        and any(may_take_from(pattern, p.maker) for pattern in patterns)
+    )
+    return Mover("unattended-upgrades", f"{APT_PARTS}*", moves)
+
+
+def list_allowed_origins(conf: apt_conf.AptConf) -> tuple[str, ...]:
+    """Return the patterns of origins, the old form as the new one (get_allowed_origins in
+    unattended-upgrade).
+    """
+    old = (
+        re.split(r"(?<!\\):", item, maxsplit=1) if ":" in item else item.split(None, 1)
+        for item in conf.list_items("Unattended-Upgrade::Allowed-Origins")
+    )
+    return (
+        *(f"o={pair[0]},a={pair[1]}" for pair in old if len(pair) == 2),
+        *conf.list_items("Unattended-Upgrade::Origins-Pattern"),
+    )
+
+
+def may_take_from(pattern: str, maker: Maker) -> bool:
+    """Tell whether a pattern of origins may allow a maker's repository. Only what a maker is known
+    to write is compared, so a mirror or a suite never makes a driver look kept.
+    """
+    known = ORIGINS.get(maker, {})
+    for token in pattern.split(","):
+        what, _equals, value = (part.strip() for part in token.partition("="))
+        value = value.replace(
+            "${distro_id}", {"debian": "Debian", "ubuntu": "Ubuntu"}.get(maker, "-")
+        )
+        told = known.get(FIELDS.get(what, what))
+        if told is not None and not fnmatch.fnmatch(told, value):
+            return False
+    return bool(pattern.strip())
+
+
+def fits_beginning(rule: str, name: str) -> bool:
+    """Tell whether a regular expression of the blacklist fits, as unattended-upgrades compares it.
+    One that Python refuses ends that program before it moves anything, and fits no name here.
+    """
+    try:
+        return re.match(rule, name) is not None
+    except re.error:
+        return False
+
+
+def _find_automatic(files: MoverFiles, free: tuple[DriverPackage, ...]) -> Mover | None:
+    """Return dnf-automatic if it installs what it finds. NVIDIA's repository has no advisories, so
+    security updates leave its driver alone.
+    """
+    values = files.dnf or {}
+    installs = "dnf-automatic-install.timer" in files.timers or (
+        bool(files.timers & {"dnf-automatic.timer", "dnf5-automatic.timer"})
+        and values.get("apply_updates", "no") in YES
+    )
+    advised = values.get("upgrade_type", "default") == "security"
+    moves = tuple(p for p in free if not (advised and p.maker == "nvidia"))
+    return Mover("dnf-automatic", DNF_FILE, moves) if installs else None
+
+
+def _find_timer(
+    files: MoverFiles, free: tuple[DriverPackage, ...], program: Program
+) -> Mover | None:
+    timer = f"{program}.timer"
+    return (
+        Mover(program, f"{TIMERS}timers.target.wants/{timer}", free)
+        if timer in files.timers
+        else None
+    )

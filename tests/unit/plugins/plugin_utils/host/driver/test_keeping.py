@@ -1,0 +1,631 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What may take a driver out of order: each finding by its code and values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import contents
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_packages,
+    driver_state,
+    keeping,
+    next_kernel,
+    package_movers,
+)
+
+from tests.unit.builders import obs
+from tests.unit.coded import read_all_coded
+from tests.unit.gpus import BUSES, NVRM, host, pci
+
+DEBIAN = "Debian NVIDIA Maintainers <pkg-nvidia-devel@lists.alioth.debian.org>"
+UBUNTU = "Ubuntu Core developers <ubuntu-devel-discuss@lists.ubuntu.com>"
+NVIDIA = "cudatools <cudatools@nvidia.com>"
+KERNEL, NEWER = "6.1.0-28-amd64", "6.1.0-30-amd64"
+BUS = BUSES[0]
+
+
+def rows(by: str, *packages: str, held: bool = False) -> list[list[Any]]:
+    """Return packages as a host lists them, each written as `name version`."""
+    return [[*package.split(" "), by, held] for package in packages]
+
+
+# As packages.debian.org has bookworm's: the daemon is built from a source of its own.
+OF_DEBIAN = rows(
+    DEBIAN,
+    "libcuda1 535.261.03-1",
+    "libnvidia-ml1 535.261.03-1",
+    "nvidia-kernel-dkms 535.261.03-1",
+    "nvidia-persistenced 535.171.04-1~deb12u1",
+    "nvidia-installer-cleanup 20220217+3~deb12u1",
+    "libnvidia-egl-wayland1 1:1.1.10-1",
+)
+OF_UBUNTU = rows(
+    UBUNTU,
+    "libnvidia-compute-535-server 535.183.01-0ubuntu0.22.04.1",
+    "nvidia-utils-535-server 535.183.01-0ubuntu0.22.04.1",
+    "linux-modules-nvidia-535-server-5.15.0-112-generic 5.15.0-112.122+1",
+    "nvidia-settings 510.47.03-0ubuntu1",
+)
+OF_NVIDIA = rows(
+    NVIDIA,
+    "nvidia-driver-cuda 3:580.82.07-1.el9",
+    "nvidia-driver-cuda-libs 3:580.82.07-1.el9",
+    "kmod-nvidia-open-dkms 3:580.82.07-1.el9",
+    "nvidia-persistenced 3:580.82.07-1.el9",
+    "nvidia-container-toolkit 1.20.2-1",
+)
+BOOT = {
+    f"/lib/modules/{KERNEL}/updates/dkms/nvidia.ko": "",
+    f"/boot/vmlinuz-{KERNEL}": "",
+    f"/lib/modules/{KERNEL}/build": "",
+    "/var/lib/dkms/nvidia/535.261.03/source": "",
+    "/etc/modprobe.d/nvidia-blacklists-nouveau.conf": "",
+}
+TIMER = {"/etc/systemd/system/timers.target.wants/apt-daily-upgrade.timer": ""}
+ON = 'APT::Periodic::Update-Package-Lists "1";\nAPT::Periodic::Unattended-Upgrade "1";\n'
+PATTERN = 'Unattended-Upgrade::Origins-Pattern {\n        // "origin=Debian";\n        %s\n};\n'
+BY_DEBIAN = PATTERN % '"origin=Debian,codename=${distro_codename},label=Debian";'
+BY_UBUNTU = (
+    'Unattended-Upgrade::Allowed-Origins {\n    "${distro_id}:${distro_codename}-security";\n};\n'
+)
+
+
+def apt(text: str, **more: Any) -> dict[str, Any]:
+    """Return the files of a host that upgrades by itself. text: of its own configuration."""
+    return {
+        "/usr/bin/unattended-upgrade": "",
+        **TIMER,
+        "/etc/apt/apt.conf.d/20auto-upgrades": ON,
+        "/etc/apt/apt.conf.d/50unattended-upgrades": text,
+        **more,
+    }
+
+
+def dnf(text: str, timer: str = "dnf-automatic.timer") -> dict[str, Any]:
+    return {
+        package_movers.DNF_FILE: text,
+        f"/etc/systemd/system/timers.target.wants/{timer}": "",
+    }
+
+
+def advise(
+    files: dict[str, Any],
+    like: list[list[Any]],
+    manager: str = "dpkg",
+    policy: Policy = Policy(),  # noqa: B008  (it cannot change)
+    kernel: str = KERNEL,
+    answers: dict[str, Any] | None = None,
+) -> list[tuple[str, dict[str, Any]]]:
+    given = {
+        driver_packages.QUESTION["id"]: {"manager": manager, "installed": {}, "like": like},
+        **(answers or {}),
+    }
+    there = {path: text for path, text in files.items() if text is not None}
+    seen = obs(files=there, answers=given, host={"kernel": kernel, "os_release": {}})
+    facts = keeping.read_keeping_facts(policy, seen)
+    driver = driver_state.read_driver(policy, seen)
+    return read_all_coded(keeping.plan_keeping(policy, facts, driver).advice)
+
+
+def device(bus: str, number: str) -> dict[str, str]:
+    return {f"/sys/bus/pci/devices/{bus}/device": f"{number}\n"}
+
+
+HEALTHY = {**host(version="535.261.03", user="535.261.03"), **BOOT}
+MOVES: list[tuple[str, dict[str, Any], list[list[Any]], str, str, str]] = [
+    # what the host is like, its files, packages, package database, what moves them, packages named
+    (
+        "unattended-upgrades of Debian",
+        apt(BY_DEBIAN),
+        OF_DEBIAN,
+        "dpkg",
+        "unattended-upgrades",
+        "libcuda1, libnvidia-ml1, nvidia-kernel-dkms",
+    ),
+    (
+        "unattended-upgrades of Ubuntu, by the old form of origins",
+        apt(BY_UBUNTU),
+        OF_UBUNTU,
+        "dpkg",
+        "unattended-upgrades",
+        "libnvidia-compute-535-server, nvidia-utils-535-server",
+    ),
+    (
+        "any origin",
+        apt(PATTERN % '"origin=*";'),
+        OF_NVIDIA,
+        "dpkg",
+        "unattended-upgrades",
+        "kmod-nvidia-open-dkms, nvidia-driver-cuda, nvidia-driver-cuda-libs, nvidia-persistenced",
+    ),
+    (
+        "NVIDIA's site",
+        apt(PATTERN % '"site=developer.download.nvidia.com";'),
+        OF_NVIDIA,
+        "dpkg",
+        "unattended-upgrades",
+        "kmod-nvidia-open-dkms, nvidia-driver-cuda, nvidia-driver-cuda-libs, nvidia-persistenced",
+    ),
+    (
+        "one package is left out of the hold",
+        apt(BY_DEBIAN),
+        [*rows(DEBIAN, "libcuda1 535.261.03-1", held=True), *OF_DEBIAN[1:]],
+        "dpkg",
+        "unattended-upgrades",
+        "libnvidia-ml1, nvidia-kernel-dkms",
+    ),
+    (
+        "a blacklist that fits some",
+        apt(
+            BY_DEBIAN + 'Unattended-Upgrade::Package-Blacklist {\n  "nvidia-";\n  "libcuda$";\n};\n'
+        ),
+        OF_DEBIAN,
+        "dpkg",
+        "unattended-upgrades",
+        "libcuda1, libnvidia-ml1",
+    ),
+    (
+        "dnf-automatic that applies",
+        dnf("[commands]\nupgrade_type = default\napply_updates = yes\n"),
+        OF_NVIDIA,
+        "rpm",
+        "dnf-automatic",
+        "kmod-nvidia-open-dkms, nvidia-driver-cuda, nvidia-driver-cuda-libs, nvidia-persistenced",
+    ),
+    (
+        "the timer that always applies",
+        dnf("[commands]\napply_updates = no\n", "dnf-automatic-install.timer"),
+        OF_NVIDIA[:1],
+        "rpm",
+        "dnf-automatic",
+        "nvidia-driver-cuda",
+    ),
+    (
+        "a lock on one of them",
+        {
+            **dnf("[commands]\napply_updates = True\n"),
+            package_movers.LOCKS[0]: "# Added lock\nnvidia-driver-cuda-3:580.82.07-1.el9.*\n",
+        },
+        OF_NVIDIA[:2],
+        "rpm",
+        "dnf-automatic",
+        "nvidia-driver-cuda-libs",
+    ),
+    (
+        "SUSE's transactional updates",
+        {"/etc/systemd/system/timers.target.wants/transactional-update.timer": ""},
+        OF_NVIDIA[:1],
+        "rpm",
+        "transactional-update",
+        "nvidia-driver-cuda",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("files", "like", "manager", "program", "names"),
+    [c[1:] for c in MOVES],
+    ids=[c[0] for c in MOVES],
+)
+def test_a_program_that_moves_the_driver(
+    files: dict[str, Any], like: list[list[Any]], manager: str, program: str, names: str
+) -> None:
+    (told,) = advise({**HEALTHY, **files}, like, manager)
+    assert told[0] == "keeping.will-move"
+    assert (told[1]["program"], told[1]["packages"]) == (program, names)
+
+
+EVERY_HELD = [[name, version, by, True] for name, version, by, _held in OF_DEBIAN]
+QUIET: list[tuple[str, dict[str, Any], list[list[Any]], str]] = [
+    # what the host is like, its files, its packages, its package database
+    ("Debian's daemon is older than its driver", {}, OF_DEBIAN, "dpkg"),
+    ("Ubuntu's modules have the kernel's version", {}, OF_UBUNTU, "dpkg"),
+    ("the toolkit beside NVIDIA's packages", {}, OF_NVIDIA, "rpm"),
+    ("no package of the driver (a .run file)", apt(BY_DEBIAN), [], "dpkg"),
+    ("all are held", apt(BY_DEBIAN), EVERY_HELD, "dpkg"),
+    ("NVIDIA's are not among the origins", apt(BY_DEBIAN), OF_NVIDIA, "dpkg"),
+    (
+        "the switch is off",
+        apt(BY_DEBIAN, **{"/etc/apt/apt.conf.d/20auto-upgrades": ""}),
+        OF_DEBIAN,
+        "dpkg",
+    ),
+    (
+        "all of apt's timers are off",
+        apt(BY_DEBIAN, **{"/etc/apt/apt.conf.d/99off": 'APT::Periodic::Enable "0";'}),
+        OF_DEBIAN,
+        "dpkg",
+    ),
+    (
+        "the timer is masked",
+        apt(
+            BY_DEBIAN,
+            **{"/etc/systemd/system/apt-daily-upgrade.timer": {"real": "/dev/null"}},
+        ),
+        OF_DEBIAN,
+        "dpkg",
+    ),
+    (
+        "a later file clears the origins",
+        apt(
+            BY_DEBIAN,
+            **{"/etc/apt/apt.conf.d/99ours": "#clear Unattended-Upgrade::Origins-Pattern;\n"},
+        ),
+        OF_DEBIAN,
+        "dpkg",
+    ),
+    (
+        "a backup of a configuration does not count",
+        apt("", **{"/etc/apt/apt.conf.d/50unattended-upgrades.dpkg-old": BY_DEBIAN}),
+        OF_DEBIAN,
+        "dpkg",
+    ),
+    (
+        "a blacklist with all of them",
+        apt(
+            BY_DEBIAN
+            + 'Unattended-Upgrade::Package-Blacklist { "nvidia-"; "libnvidia-"; "libcuda1$"; };'
+        ),
+        OF_DEBIAN,
+        "dpkg",
+    ),
+    (
+        "dnf-automatic that only downloads",
+        dnf("[commands]\napply_updates = no\n"),
+        OF_NVIDIA,
+        "rpm",
+    ),
+    (
+        "advisories alone, and NVIDIA's repository has none",
+        dnf("[commands]\nupgrade_type = security\napply_updates = yes\n"),
+        OF_NVIDIA,
+        "rpm",
+    ),
+    (
+        "apply_updates of another section",
+        dnf("[emitters]\napply_updates = yes\n"),
+        OF_NVIDIA,
+        "rpm",
+    ),
+    (
+        "a lock with a wildcard",
+        {
+            **dnf("[commands]\napply_updates = yes\n"),
+            package_movers.LOCKS[0]: "*nvidia*\n",
+        },
+        OF_NVIDIA,
+        "rpm",
+    ),
+    (
+        "a lock of dnf 5",
+        {
+            **dnf("[commands]\napply_updates = yes\n", "dnf5-automatic.timer"),
+            package_movers.LOCKS[1]: 'version = "1.0"\n[[packages]]\nname = "*nvidia*"\n',
+        },
+        OF_NVIDIA,
+        "rpm",
+    ),
+    (
+        "a lock of zypper",
+        {
+            "/etc/systemd/system/timers.target.wants/os-update.timer": "",
+            package_movers.LOCKS[2]: "type: package\nmatch_type: glob\nsolvable_name: *nvidia*\n",
+        },
+        OF_NVIDIA,
+        "rpm",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("files", "like", "manager"), [c[1:] for c in QUIET], ids=[c[0] for c in QUIET]
+)
+def test_a_driver_that_stays(files: dict[str, Any], like: list[list[Any]], manager: str) -> None:
+    assert advise({**HEALTHY, **files}, like, manager) == []
+
+
+def test_nothing_is_asked_or_said_with_ignore() -> None:
+    policy = Policy(driver="ignore")
+    assert keeping.list_questions(policy) == []
+    assert advise({**HEALTHY, **apt(BY_DEBIAN)}, OF_DEBIAN, policy=policy) == []
+
+
+def test_a_spelling_that_is_not_read_is_said() -> None:
+    text = 'Unattended-Upgrade {\n  Mail "somebody";\n  Origins-Pattern { "o=Debian"; };\n};\n'
+    shown = contents.show_content(text.encode(), package_movers.APT_KEEP, "/x")["content"]
+    assert "somebody" not in shown
+    path = "/etc/apt/apt.conf.d/50unattended-upgrades"
+    assert advise({**HEALTHY, **apt(shown)}, OF_DEBIAN) == [("keeping.apt-unread", {"path": path})]
+
+
+SECRET = "a-password"
+TRAVELS = f"""
+// comment {SECRET}
+Acquire::http::Proxy "http://user:{SECRET}@proxy:3128";
+APT {{ Authentication {{ TrustCDROM "{SECRET}"; }}; }};
+DPkg::Post-Invoke {{ "rm -f /var/*/{SECRET}*/x || true"; }};
+Unattended-Upgrade::Mail "{SECRET}@example.org";
+  Unattended-Upgrade::Package-Blacklist {{
+    "nvidia-driver$";
+  }};
+APT::Periodic {{ Enable "1"; Unattended-Upgrade "1"; }};
+"""
+
+
+def test_only_what_decides_about_upgrades_leaves_a_host() -> None:
+    shown = contents.show_content(TRAVELS.encode(), package_movers.APT_KEEP, "/x")["content"]
+    assert SECRET not in shown
+    conf = package_movers.apt_conf.read_apt_conf([shown])
+    assert conf.values == (
+        ("unattended-upgrade::package-blacklist::", "nvidia-driver$"),
+        ("apt::periodic::enable", "1"),
+        ("apt::periodic::unattended-upgrade", "1"),
+    )
+
+
+PARTS: list[tuple[str, list[list[Any]], str, str, str]] = [
+    # what the host has, its packages, the release of the libraries, those that differ, who made them
+    (
+        "a Fabric Manager of another release",
+        [*OF_NVIDIA, *rows(NVIDIA, "nvidia-fabricmanager 580.65.06-1")],
+        "580.82.07",
+        "nvidia-fabricmanager 580.65.06-1",
+        "NVIDIA",
+    ),
+    (
+        "the fabric manager of another branch of Ubuntu's",
+        [*OF_UBUNTU, *rows(UBUNTU, "nvidia-fabricmanager-550 550.90.07-0ubuntu0.22.04.1")],
+        "535.183.01",
+        "nvidia-fabricmanager-550 550.90.07-0ubuntu0.22.04.1",
+        "Ubuntu",
+    ),
+    (
+        "NVIDIA's daemon is part of the release",
+        [*OF_NVIDIA[:3], *rows(NVIDIA, "nvidia-persistenced 3:575.57.08-1.el9")],
+        "580.82.07",
+        "nvidia-persistenced 3:575.57.08-1.el9",
+        "NVIDIA",
+    ),
+    (
+        "SUSE's module for NVIDIA's libraries",
+        [
+            *rows(
+                NVIDIA, "nvidia-compute-G06 580.82.07-lp156.1", "nvidia-gl-G06 580.82.07-lp156.1"
+            ),
+            *rows(
+                "SUSE LLC <https://www.suse.com/>",
+                "nvidia-open-driver-G06-signed-kmp-default 570.172.08_k6.4.0_150600.21-150600.3.1",
+            ),
+        ],
+        "580.82.07",
+        "nvidia-open-driver-G06-signed-kmp-default 570.172.08_k6.4.0_150600.21-150600.3.1",
+        "NVIDIA",
+    ),
+    (
+        "half of an upgrade",
+        [*OF_DEBIAN, *rows(DEBIAN, "libnvidia-encode1 550.163.01-2")],
+        "535.261.03",
+        "libnvidia-encode1 550.163.01-2",
+        "Debian",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("like", "release", "odd", "maker"), [c[1:] for c in PARTS], ids=[c[0] for c in PARTS]
+)
+def test_parts_of_several_versions(
+    like: list[list[Any]], release: str, odd: str, maker: str
+) -> None:
+    values = {"release": release, "odd": odd, "maker": maker}
+    assert advise(HEALTHY, like) == [("keeping.parts-differ", values)]
+
+
+BOOTS: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]] = [
+    # what the host is like, its files beside those of a healthy host, what is said
+    ("the newest kernel has a module", {}, []),
+    (
+        "a newer kernel without a module, and its headers are there",
+        {f"/boot/vmlinuz-{NEWER}": "", f"/lib/modules/{NEWER}/build": ""},
+        [
+            (
+                "keeping.next-kernel-lacks-module",
+                {"next": NEWER, "kernels": KERNEL, "last": KERNEL},
+            )
+        ],
+    ),
+    (
+        "a newer kernel, and DKMS lacks its headers",
+        {f"/lib/modules/{NEWER}/vmlinuz": ""},
+        [("keeping.headers-missing", {"next": NEWER, "kernels": KERNEL})],
+    ),
+    (
+        "the headers of the newer kernel are a link to nothing",
+        {f"/boot/vmlinuz-{NEWER}": "", f"/lib/modules/{NEWER}/build": {"real": None}},
+        [("keeping.headers-missing", {"next": NEWER, "kernels": KERNEL})],
+    ),
+    ("an older kernel without a module", {"/boot/vmlinuz-6.1.0-9-amd64": ""}, []),
+    ("a rescue kernel", {"/boot/vmlinuz-0-rescue-3f2a": ""}, []),
+    (
+        "nothing keeps nouveau out",
+        {
+            "/etc/modprobe.d/nvidia-blacklists-nouveau.conf": None,
+            f"/lib/modules/{KERNEL}/kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz": "",
+        },
+        [("keeping.nouveau-not-kept-out", {"kernel": KERNEL})],
+    ),
+    (
+        "an update waits for the next boot",
+        {package_movers.OFFLINE: {"type": "link"}},
+        [
+            (
+                "keeping.moves-at-boot",
+                {
+                    "path": package_movers.OFFLINE,
+                    "release": "535.261.03",
+                    "packages": "libcuda1, libnvidia-ml1, nvidia-kernel-dkms",
+                },
+            )
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "told"), [c[1:] for c in BOOTS], ids=[c[0] for c in BOOTS])
+def test_the_next_boot(files: dict[str, Any], told: list[tuple[str, dict[str, Any]]]) -> None:
+    assert advise({**HEALTHY, **files}, OF_DEBIAN) == told
+
+
+OPEN = NVRM.replace("UNIX x86_64 Kernel Module", "UNIX Open Kernel Module for x86_64")
+
+
+def modules(version: str, text: str = NVRM, device_id: str = "0x2330") -> dict[str, Any]:
+    """Return a host with one GPU and a loaded module."""
+    return {
+        **host(1, version=version, user=version),
+        "/proc/driver/nvidia/version": text.format(version),
+        **device(BUS, device_id),
+    }
+
+
+FLAVOURS: list[tuple[str, dict[str, Any], list[list[Any]], str, str]] = [
+    # what the host is like, its files, its packages, the code, the GPUs
+    ("H100 with open modules", modules("580.82.07", OPEN), [], "", ""),
+    ("H100 with proprietary modules", modules("580.82.07"), [], "", ""),
+    ("V100 with proprietary modules of 580", modules("580.82.07", NVRM, "0x1db6"), [], "", ""),
+    ("T4 with open modules", modules("580.82.07", OPEN, "0x1eb8"), [], "", ""),
+    (
+        "V100 with open modules",
+        modules("580.82.07", OPEN, "0x1db6"),
+        [],
+        "keeping.open-modules-old-gpu",
+        "1db6",
+    ),
+    (
+        "P40 with branch 595",
+        modules("595.45.04", OPEN, "0x1b38"),
+        [],
+        "keeping.no-driver-for-old-gpu",
+        "1b38",
+    ),
+    (
+        "B200 with proprietary modules",
+        modules("570.172.08", NVRM, "0x2901"),
+        [],
+        "keeping.proprietary-modules-new-gpu",
+        "2901",
+    ),
+    (
+        "GH200 with proprietary modules",
+        modules("570.172.08", NVRM, "0x2342"),
+        [],
+        "keeping.proprietary-modules-new-gpu",
+        "2342",
+    ),
+    (
+        "B200 whose module is not loaded, by its packages",
+        {**pci(1), **device(BUS, "0x2901")},
+        rows(UBUNTU, "nvidia-dkms-570-server 570.172.08-0ubuntu1"),
+        "keeping.proprietary-modules-new-gpu",
+        "2901",
+    ),
+    (
+        "P40 whose module is not loaded, by its packages",
+        {**pci(1), **device(BUS, "0x1b38")},
+        rows(UBUNTU, "nvidia-dkms-570-server-open 570.172.08-0ubuntu1"),
+        "keeping.open-modules-old-gpu",
+        "1b38",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("files", "like", "code", "number"), [c[1:] for c in FLAVOURS], ids=[c[0] for c in FLAVOURS]
+)
+def test_kinds_of_modules(
+    files: dict[str, Any], like: list[list[Any]], code: str, number: str
+) -> None:
+    told = advise(files, like)
+    assert [(c, v["gpus"]) for c, v in told] == ([(code, f"{BUS} (10de:{number})")] if code else [])
+
+
+def file(content: str) -> dict[str, Any]:
+    return {"content": content, "encoding": "utf-8"}
+
+
+ON_DISK = {**pci(1), **BOOT}
+ENROLLED = {next_kernel.KEYS[0]: file("KEY"), next_kernel.TRUSTED: file("\x00xKEYy")}
+SECURE: list[tuple[str, dict[str, Any], list[str]]] = [
+    # what the host is like, its files beside a module on disk that is not loaded, the codes
+    ("no firmware variables", {}, []),
+    ("Secure Boot is off", {next_kernel.SECURE_BOOT: file("\x06\0\0\0\0")}, []),
+    (
+        "no key",
+        {next_kernel.SECURE_BOOT: file("\x06\0\0\0\x01")},
+        ["keeping.key-missing"],
+    ),
+    (
+        "the key is not enrolled",
+        {
+            next_kernel.SECURE_BOOT: file("\x06\0\0\0\x01"),
+            **ENROLLED,
+            next_kernel.TRUSTED: file("\x00xyz"),
+        },
+        ["keeping.key-not-enrolled"],
+    ),
+    (
+        "the key is enrolled",
+        {next_kernel.SECURE_BOOT: file("\x06\0\0\0\x01"), **ENROLLED},
+        [],
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "codes"), [c[1:] for c in SECURE], ids=[c[0] for c in SECURE])
+def test_secure_boot(files: dict[str, Any], codes: list[str]) -> None:
+    assert [code for code, _values in advise({**ON_DISK, **files}, OF_DEBIAN)] == codes
+
+
+def test_nouveau_has_the_gpu() -> None:
+    files = {**ON_DISK, f"/sys/bus/pci/drivers/nouveau/{BUS}": ""}
+    assert advise(files, OF_DEBIAN) == [("keeping.nouveau-has-gpu", {"gpus": BUS})]
+
+
+def test_a_failed_answer_is_said_and_stops_nothing() -> None:
+    failed = {driver_packages.QUESTION["id"]: {"error": {"kind": "failed", "message": "no rpm"}}}
+    told = advise(HEALTHY, [], answers=failed)
+    assert {code for code, _values in told} == {"keeping.not-checked"}
+
+
+# Names in the wild, and what each is for.
+NAMES: list[tuple[str, str]] = [
+    ("libnvidia-compute-580", "driver"),
+    ("libcuda1", "driver"),
+    ("xserver-xorg-video-nvidia-535", "driver"),
+    ("cuda-drivers", "driver"),
+    ("nvidia-kernel-open-dkms", "module"),
+    ("nvidia-dkms-535-server-open", "module"),
+    ("kmod-nvidia-latest-dkms", "module"),
+    ("akmod-nvidia", "module"),
+    ("nvidia-driver-G06-kmp-default", "module"),
+    ("kmod-nvidia-580.82.07-5.14.0-570.el9", "other"),
+    ("linux-modules-nvidia-580-open-generic", "other"),
+    ("nvidia-firmware-535-535.183.01", "other"),
+    ("nvidia-settings", "other"),
+    ("nvidia-fabricmanager-580", "fabric-manager"),
+    ("nvidia-fabric-manager", "fabric-manager"),
+    ("cuda-drivers-fabricmanager-580", "fabric-manager"),
+    ("nvidia-imex-580", "imex"),
+    ("libnvidia-nscq-580", "switch-library"),
+    ("nvidia-persistenced", "persistenced"),
+]
+
+
+@pytest.mark.parametrize(("name", "part"), NAMES)
+def test_what_a_package_is_for(name: str, part: str) -> None:
+    assert driver_packages.find_part(name) == part
