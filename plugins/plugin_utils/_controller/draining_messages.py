@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 
 DRAIN_OF_OTHERS = Sentence(
     "draining.of-others",
-    "Slurm took the drain, and shows that of another person or program",
+    "Slurm took the drain, but it shows the drain of another person or program",
 )
 SLURM_NODE_CHANGED = Sentence(
     "draining.slurm-node-changed",

@@ -58,7 +58,7 @@ REGISTRY_REDIRECTS_PLAIN = Sentence(
     "registry-answer.redirects-to-plain", "it sends on to an address without TLS"
 )
 REGISTRY_OTHER_DIGEST = Sentence(
-    "registry-answer.other-digest", "what it gives has another digest than what was asked for"
+    "registry-answer.other-digest", "its answer has another digest than the one that was asked for"
 )
 REGISTRY_TOO_MANY_TAGS = Sentence("registry-answer.too-many-tags", "it has more than {limit} tags")
 REGISTRY_TOO_MANY_PAGES = Sentence(
@@ -69,7 +69,7 @@ REGISTRY_REALM_FORM = Sentence(
 )
 REGISTRY_REALM_KIND = Sentence(
     "registry-answer.realm-kind",
-    "it names a place for tokens that is not asked: its address is of another kind than the registry's",
+    "it names a server of tokens that is not asked: its address is of another kind than the registry's",
 )
 REGISTRY_TOO_LARGE = Sentence(
     "registry-answer.too-large", "it gives more than a document of an image can have"

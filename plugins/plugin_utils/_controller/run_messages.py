@@ -21,7 +21,7 @@ EVENTS_FAILED = Sentence(
 )
 NOT_RECORDED = Sentence(
     "action.not-recorded",
-    "a later rollout will not know which of these hosts came through, and looks at them as at hosts of a killed one: {cause}",
+    "a later rollout cannot know which of these hosts came through, and treats them as hosts of a rollout that was killed: {cause}",
 )
 NOT_PUBLISHED = Sentence("action.not-published", "gpufleet_report_publish failed: {cause}")
 ROLLBACK_NOT_NOTED = Sentence(
@@ -55,13 +55,13 @@ GATE_CHECK_ILL = Sentence(
 )
 BATCH_UNKNOWN = Sentence(
     "action.batch-unknown",
-    "what became of batch {number} of the rollout is not known, so batch {following} does not begin: "
-    "none of its hosts has the result of its gate",
+    "the result of batch {number} of the rollout is not known, since none of its hosts has the result of its gate. "
+    "So batch {following} does not begin",
     next="Run the rollout again",
 )
 NAME_IS_PATTERN = Sentence(
     "action.name-is-pattern",
-    "Ansible puts {hosts} into a batch in which the plan does not have it, since a name of a host is a pattern's operator",
+    "Ansible puts {hosts} into a batch in which the plan does not have it, since the name of a host is an operator of Ansible's patterns",
     next="Name hosts by letters, digits, '.', '_' and '-'",
 )
 
@@ -69,19 +69,20 @@ NAME_IS_PATTERN = Sentence(
 
 NOT_APPLIED_BEFORE = Sentence(
     "action.not-applied-before",
-    "what the hosts of this batch need before their change could not be applied to their cluster, so none of them is changed: {cause}",
+    "the objects that the hosts of this batch need before their change could not be applied to their cluster, so no host of it is "
+    "changed: {cause}",
 )
 NOT_APPLIED_AFTER = Sentence(
     "action.not-applied-after",
-    "the hosts of this batch are changed, and what follows could not be applied to their cluster: {cause}",
+    "the hosts of this batch are changed, but the objects that follow could not be applied to their cluster: {cause}",
 )
 NOT_APPLIED_END = Sentence(
     "action.not-applied-end",
-    "what follows from the hosts that are as desired could not be applied to their cluster: {cause}",
+    "the objects that follow from the hosts that are as desired could not be applied to their cluster: {cause}",
 )
 ROLLOUT_ENDS_HERE = Sentence(
     "action.rollout-ends-here",
-    "The rollout ends here, also for hosts of other clusters and of none: gpufleet_hosts names those that it can go on with meanwhile",
+    "The rollout ends here, also for hosts of other clusters and of none. To go on with those hosts meanwhile, name them in gpufleet_hosts",
 )
 CLUSTERS_GO_ON = Sentence(
     "action.clusters-go-on",
@@ -128,7 +129,7 @@ OTHER_CLUSTERS_WAIT = Sentence(
 )
 PACKAGES_FROM_ARCHIVE = Sentence(
     "action.packages-from-archive",
-    "No repository is added: the packages come from {archive}, and the module host brings those that are missing",
+    "No repository is added: the packages come from {archive}, and the module host installs the missing ones",
 )
 TREE_WITHOUT_GPU = Sentence(
     "action.tree-without-gpu", "A directory tree has no driver and no GPU; give facts instead"

@@ -172,7 +172,7 @@ def test_where_one_of_two_clusters_refuses_the_other_gets_nothing(tmp_path: Path
     assert status == 0, words
     for playbook, means in (
         ("kubernetes", "Until then the other clusters of this run get nothing either"),
-        ("rollout", "what follows from the hosts"),
+        ("rollout", "the objects that follow from the hosts"),
     ):
         status, words = played(tmp_path, playbook, **ON)
         said = " ".join(words.split())

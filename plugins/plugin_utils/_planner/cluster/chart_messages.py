@@ -106,7 +106,7 @@ GFD_ENABLED = Sentence(
 MIG_NAMES = Sentence(
     "helm.mig-names",
     "MIG devices are resources by their profile, with a dot for a plus sign: nvidia.com/mig-1g.10gb.me. Before version 0.20.0 the device "
-    "plugin offers one whose profile has such a suffix as nvidia.com/mig-1g.10gb.",
+    "plugin leaves such a suffix out: nvidia.com/mig-1g.10gb.",
 )
 ROOT_IS_MOUNTED = Sentence(
     "helm.root-is-mounted",

@@ -121,7 +121,7 @@ COMMENT_OF_TAINTS = Sentence(
 )
 COMMENT_OF_SOME = Sentence(
     "cluster.comment-of-some",
-    "Not all hosts have this handler, so pods that name it go to those that do",
+    "Not all hosts have this handler, so pods that name it go to the hosts that have it",
 )
 COMMENT_OF_ALL = Sentence("cluster.comment-of-all", "All hosts with GPUs have this handler")
 

@@ -208,7 +208,7 @@ NO_DIGEST = Sentence(
 )
 OTHER_CHANGE = Sentence(
     "approval.other-change",
-    "{option} is {value!r}, and by the approval of this rollout {wanted} for this host",
+    "{option} is {value!r}, and the approval of this rollout has {wanted} for this host",
     why="a variable gpufleet_approved_change has taken its place",
     next="Take gpufleet_approved_change out of your variables and tasks",
 )
@@ -241,10 +241,10 @@ CHANGED_PLAN = Sentence(
 PLAN_HOST_CHANGELESS = Sentence("approval.host-changeless", "the host {host} has no change")
 PLAN_CHANGE_NOT_SHOWN = Sentence(
     "approval.change-not-shown",
-    "the change of the host {host} is not among those that the file shows for it",
+    "the file does not name the host {host} at the change that it gives to that host",
 )
 PLAN_DIGEST_DIFFERS = Sentence(
-    "approval.digest-differs", "the change {change} has another digest than what it shows"
+    "approval.digest-differs", "the change {change} has another digest than its content"
 )
 OTHER_INVENTORY = Sentence(
     "approval.other-inventory",

@@ -330,7 +330,7 @@ def test_a_registry_that_does_not_say_it_is_named_in_one_sentence(
 def test_bytes_of_another_digest_are_refused(played: Played) -> None:
     wanted = played.image()
     played.answers[f"/v2/team/app/manifests/{wanted}"] = (200, {}, b'{"config": {}}')
-    assert "another digest than what was asked for" in refusal(played, digest_=wanted)
+    assert "another digest than the one that was asked for" in refusal(played, digest_=wanted)
 
 
 def test_an_answer_without_end_is_not_read_to_its_end(

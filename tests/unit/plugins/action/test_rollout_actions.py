@@ -145,8 +145,8 @@ STOPS = [
     # the results that the first batch has left when the second one begins; why it does not, and
     # whether that is told as an event
     ({"gpu1": {**CHANGED, registered.ROLLOUT_STEP: {**BEGUN, "point": "end"}}}, "", False),
-    ({"gpu1": CHANGED}, "what became of batch 1 of the rollout is not known", True),
-    ({"gpu1": {}}, "what became of batch 1 of the rollout is not known", True),
+    ({"gpu1": CHANGED}, "the result of batch 1 of the rollout is not known", True),
+    ({"gpu1": {}}, "the result of batch 1 of the rollout is not known", True),
     # told at its end
     (
         {

@@ -65,7 +65,7 @@ def test_a_gate_that_does_not_know_what_was_lost_lets_nobody_start_and_the_repor
 ) -> None:
     found = rollout_batch.get_progress_before_batch(PLAN, 1, hosts(**steps))
     assert (
-        "what became of batch 1 of the rollout is not known, so batch 2 does not begin"
+        "the result of batch 1 of the rollout is not known"
         in found.ended
     )
     assert not found.paused

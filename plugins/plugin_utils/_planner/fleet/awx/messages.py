@@ -30,7 +30,7 @@ SCHEDULE = Sentence(
 NOT_OF_RUN = Sentence(
     "awx.not-of-run",
     "gpufleet_awx_settings has {unknown}",
-    why="it takes settings of the whole run, and variables of hosts belong into the inventory",
+    why="it takes settings of the whole run, and variables of hosts belong in the inventory",
     next="Name any of {known}",
 )
 OF_SLICES = "it counts its own hosts only, {hosts} in all, so that each of the other jobs may lose and take out of service as many again"

@@ -56,7 +56,7 @@ NO_LIBRARIES_OF_IMAGE = Sentence(
 )
 LIBRARIES_OUT_OF_REACH = Sentence(
     "cdi.libraries-out-of-reach",
-    "no CDI spec can be made: the kernel module {version} is loaded, and its libraries are not to be had",
+    "no CDI spec can be made: the kernel module {version} is loaded, and its libraries cannot be reached",
     why="{causes}",
     next="Correct what is named, then run again",
 )
@@ -82,7 +82,7 @@ SPEC_NODE_MISSING = Sentence(
 # https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/imexchannels.html
 MAKE_CHANNELS = Sentence(
     "cdi.make-imex-channels",
-    "Make each channel, which nothing does by itself: mkdir -p {folder}, and mknod {node} c MAJOR {number}, with the number "
+    "Make each channel by hand: mkdir -p {folder}, and mknod {node} c MAJOR {number}, with the number "
     "of nvidia-caps-imex-channels in /proc/devices as MAJOR. A boot takes it away. For channel 0 the module's parameter "
     "NVreg_CreateImexChannel0=1 lasts. Or take the number out of gpufleet_cdi_imex_channels. Then run again",
 )
@@ -185,10 +185,11 @@ CTK_REPLACED = Sentence(
     "nvidia-ctk cdi generate writes this; the spec of this collection replaces it",
 )
 OTHER_KIND_REPLACED = Sentence(
-    "cdi.other-kind-replaced", f"it has the place of the kind {{kind}}. {KEPT_IN_JOURNAL}"
+    "cdi.other-kind-replaced", f"it is where the spec of the kind {{kind}} goes. {KEPT_IN_JOURNAL}"
 )
 OTHER_KIND_LESS = Sentence(
-    "cdi.other-kind-less", f"it has the place of the kind {{kind}}. {KEPT_IN_JOURNAL}: {{losses}}"
+    "cdi.other-kind-less",
+    f"it is where the spec of the kind {{kind}} goes. {KEPT_IN_JOURNAL}: {{losses}}",
 )
 IN_OUR_PLACE = Sentence(
     "cdi.in-our-place",
@@ -256,7 +257,7 @@ MANAGEMENT_OF_OPERATOR = Sentence(
 )
 MANAGEMENT_OF_OTHERS = Sentence(
     "cdi.management-of-others",
-    f"{MANAGEMENT}; its author has to know that nothing updates it for another driver",
+    f"{MANAGEMENT}; for another driver only its author can update it",
 )
 
 # how a spec differs from its host

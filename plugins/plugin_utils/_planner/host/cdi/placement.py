@@ -244,7 +244,7 @@ def merge_spec_directories(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 def clean_spec_directories(directories: Iterable[str]) -> tuple[str, ...]:
     """Return each directory once, by the name that this collection has for it.
 
-    /run and /var/run are one. No spec belongs into /, so it is left out.
+    /run and /var/run are one. No spec belongs in /, so it is left out.
     """
     paths = (
         path

@@ -84,7 +84,7 @@ RULES: Mapping[str, LintRule] = {
     "outside": LintRule(
         "warning",
         "A spec lies in a CDI directory, also where it is reached by a link",
-        "Engines follow the link; this check did not, since what other files of a host say is none of its business",
+        "Engines follow the link; this check did not, since it reads no other files of a host",
         "Put the file itself there",
     ),
     "empty": _build_lost_rule("A spec is not empty", "Write it again, or remove the file"),
@@ -150,7 +150,7 @@ RULES: Mapping[str, LintRule] = {
         "Use a longer name",
     ),
     "device-name": _build_lost_rule(
-        "A device name is of letters, digits, dots, colons, dashes and underscores",
+        "A device name consists of letters, digits, dots, colons, dashes and underscores",
         "Rename the device",
     ),
     "device-twice": _build_lost_rule(

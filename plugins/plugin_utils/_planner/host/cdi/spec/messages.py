@@ -30,7 +30,7 @@ MIG_WITHOUT_INSTANCE = Sentence(
     "spec.mig-without-instance",
     "GPU {gpus} is in MIG mode without an instance, so no container can use it",
 )
-CLOSED = "so a container's other users may get no GPU"
+CLOSED = "so other users in a container may get no GPU"
 CLOSED_TO_GROUP = Sentence(
     "spec.node-closed-to-group",
     f"{{nodes}} can be opened only by root and the group {{group}} (mode {{mode}}), {CLOSED}",
