@@ -57,16 +57,16 @@ UNKNOWN = gpu_operator.State("unknown", "the kubelet of this host does not run",
 DEAD = gpu_operator.State("dead", "no kubelet is on this host", (PLACE,))
 # the spec, what is known of a GPU Operator -> its tool, exact, fate, why it has it
 CASES: dict[str, tuple[str, gpu_operator.State, tuple[str, bool, str, str]]] = {
-    "nvidia-ctk": (BY_CTK, DEAD, ("nvidia-ctk", True, "kept", f"{ASKED}its author has to know")),
+    "nvidia-ctk": (BY_CTK, DEAD, ("nvidia-ctk", True, "kept", f"{ASKED}for another driver only its author")),
     "nvidia-ctk, beside an operator": (
         BY_CTK,
         LIVE,
-        ("nvidia-ctk", True, "kept", f"{ASKED}its author has to know"),
+        ("nvidia-ctk", True, "kept", f"{ASKED}for another driver only its author"),
     ),
     "nvidia-ctk and a person": (
         BY_HAND,
         DEAD,
-        ("nvidia-ctk", False, "kept", f"{ASKED}its author has to know"),
+        ("nvidia-ctk", False, "kept", f"{ASKED}for another driver only its author"),
     ),
     "an operator that works": (BY_OPERATOR, LIVE, ("gpu-operator", True, "live", LIVE.why)),
     "an operator of which nothing proves that it is gone": (
