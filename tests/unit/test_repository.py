@@ -120,6 +120,36 @@ def test_a_row_of_a_package_names_its_modules(package: str, text: str) -> None:
     assert named - list_modules(rooms, top="at the top" in package) == set()
 
 
+PLANNER = ROOT / "plugins/plugin_utils/_planner"
+NAMES_BY_ROOM = {
+    room: set(re.findall(r"`([a-z0-9_]+)`", text))
+    for package, text in ROWS_OF_PACKAGES
+    for room in re.findall(r"`([\w/]+)/`", package)
+}
+
+
+def test_each_package_of_the_planner_is_in_the_table() -> None:
+    """It has a row, or it is named in the row of the package around it. An engine's package has the
+    engine's name, and the row of engines has what is in each.
+    """
+    packages = [path.parent.relative_to(PLANNER) for path in PLANNER.rglob("__init__.py")]
+    lacking = [
+        str(package)
+        for package in packages
+        if len(package.parts) > 1
+        and str(package) not in NAMES_BY_ROOM
+        and package.name not in {"messages", *NAMES_BY_ROOM.get(str(package.parent), set())}
+        and str(package.parent) != "host/engines"
+    ]
+    assert lacking == []
+
+
+@pytest.mark.parametrize("wing", ["core", "host"])
+def test_the_row_of_a_wings_top_names_all_of_it(wing: str) -> None:
+    files = {path.stem for path in (PLANNER / wing).glob("*.py")} - {"__init__", "messages"}
+    assert {name for name in files if not name.endswith("_messages")} - NAMES_BY_ROOM[wing] == set()
+
+
 def test_the_row_of_actions_names_all_that_they_share() -> None:
     row = re.search(r"\| `plugins/action/` \| .*", (ROOT / "ARCHITECTURE.md").read_text())
     assert row

@@ -64,10 +64,7 @@ def test_a_gate_that_does_not_know_what_was_lost_lets_nobody_start_and_the_repor
     steps: dict[str, Any],
 ) -> None:
     found = rollout_batch.get_progress_before_batch(PLAN, 1, hosts(**steps))
-    assert (
-        "the result of batch 1 of the rollout is not known"
-        in found.ended
-    )
+    assert "the result of batch 1 of the rollout is not known" in found.ended
     assert not found.paused
     assert set(progress.map_held_hosts(found, {"gpu3": "a"})) == {"gpu3"}
 

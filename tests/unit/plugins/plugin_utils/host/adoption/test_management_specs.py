@@ -57,7 +57,11 @@ UNKNOWN = gpu_operator.State("unknown", "the kubelet of this host does not run",
 DEAD = gpu_operator.State("dead", "no kubelet is on this host", (PLACE,))
 # the spec, what is known of a GPU Operator -> its tool, exact, fate, why it has it
 CASES: dict[str, tuple[str, gpu_operator.State, tuple[str, bool, str, str]]] = {
-    "nvidia-ctk": (BY_CTK, DEAD, ("nvidia-ctk", True, "kept", f"{ASKED}for another driver only its author")),
+    "nvidia-ctk": (
+        BY_CTK,
+        DEAD,
+        ("nvidia-ctk", True, "kept", f"{ASKED}for another driver only its author"),
+    ),
     "nvidia-ctk, beside an operator": (
         BY_CTK,
         LIVE,
