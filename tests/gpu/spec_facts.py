@@ -47,7 +47,7 @@ class Fact:
     value: tuple[str, ...]
 
 
-def facts(spec: Spec, tree: Path) -> frozenset[Fact]:
+def list_facts(spec: Spec, tree: Path) -> frozenset[Fact]:
     """Return a spec as facts without order.
 
     Host paths are as the tree has them, without the root in front and without links.
@@ -59,10 +59,12 @@ def facts(spec: Spec, tree: Path) -> frozenset[Fact]:
         inside = roots.get_path_inside_root(str(tree), path)
         return str(HOST_FILES.resolve_links(root, inside)[0])
 
-    return frozenset(fact for name, edits in parts for fact in of_edits(name, edits, host))
+    return frozenset(
+        fact for name, edits in parts for fact in iterate_edit_facts(name, edits, host)
+    )
 
 
-def of_device(found: frozenset[Fact], device: str) -> frozenset[Fact]:
+def select_device_facts(found: frozenset[Fact], device: str) -> frozenset[Fact]:
     """Return what a container gets that asks for this device, wherever in the spec it stands."""
     return frozenset(dc.replace(fact, device="") for fact in found if fact.device in ("", device))
 
@@ -79,7 +81,7 @@ def place_links_by_bus(found: frozenset[Fact], root: Path) -> frozenset[Fact]:
     return frozenset(map(placed, found))
 
 
-def of_edits(device: str, edits: Edits, host: Callable[[str], str]) -> Iterator[Fact]:
+def iterate_edit_facts(device: str, edits: Edits, host: Callable[[str], str]) -> Iterator[Fact]:
     yield from (Fact(device, "env", (value,)) for value in edits.env)
     for m in edits.mounts:
         yield Fact(
@@ -113,20 +115,20 @@ def of_edits(device: str, edits: Edits, host: Callable[[str], str]) -> Iterator[
     yield from (Fact(device, "group", (str(gid),)) for gid in edits.additional_gids)
 
 
-def differences(
-    theirs_: frozenset[Fact], ours_: frozenset[Fact]
+def compare_facts(
+    theirs: frozenset[Fact], ours: frozenset[Fact]
 ) -> dict[str, list[tuple[str, Fact]]]:
     """Return, by topic, the facts that only one of the two has. '' holds those that no topic
     explains.
     """
     found: dict[str, list[tuple[str, Fact]]] = {}
-    for side, lot in (("theirs", theirs_ - ours_), ("ours", ours_ - theirs_)):
+    for side, lot in (("theirs", theirs - ours), ("ours", ours - theirs)):
         for fact in sorted(lot):
-            found.setdefault(topic(side, fact), []).append((side, fact))
+            found.setdefault(find_topic(side, fact), []).append((side, fact))
     return found
 
 
-def topic(side: str, fact: Fact) -> str:
+def find_topic(side: str, fact: Fact) -> str:
     """Return the topic of the intended difference that a fact belongs to, or '' if it belongs to
     none.
     """

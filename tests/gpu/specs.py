@@ -242,10 +242,10 @@ def compare(program: str, mode: str, ours: Spec) -> dict[str, Any]:
         return {"failed": str(error)}
     theirs = read_spec_of_document(document)
     root = Path("/")
-    both = [spec_facts.facts(spec, root) for spec in (theirs, ours)]
+    both = [spec_facts.list_facts(spec, root) for spec in (theirs, ours)]
     if mode == "management":
-        both = [spec_facts.of_device(found, "all") for found in both]
-    differences = spec_facts.differences(both[0], both[1])
+        both = [spec_facts.select_device_facts(found, "all") for found in both]
+    differences = spec_facts.compare_facts(both[0], both[1])
     return {"theirs": document, "differences": dict(describe(differences))}
 
 

@@ -9,6 +9,7 @@ import dataclasses as dc
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.gpu import spec_facts
 from tests.lab import trees
 from tests.lab.fakegpu import Inventory
 from tests.tools import oracle
@@ -28,7 +29,7 @@ def build(root: Path, inv: Inventory) -> Path:
 
 def ask(
     root: Path, strategies: Iterable[str], release: oracle.Release = oracle.NEWEST
-) -> frozenset[oracle.Fact]:
+) -> frozenset[spec_facts.Fact]:
     """Return the facts of nvidia-ctk's spec of a tree, with devices named by these strategies."""
     flags = [word for name in strategies for word in ("--device-name-strategy", name)]
-    return oracle.facts(oracle.theirs(root, "nvml", *flags, release=release), root)
+    return spec_facts.list_facts(oracle.theirs(root, "nvml", *flags, release=release), root)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gpu import spec_facts
 from tests.lab import captured, recorded
 from tests.tools import oracle
 
@@ -22,8 +23,8 @@ pytestmark = [
 
 NODES = {name: node for name, node in recorded.nodes().items() if node.seen}
 MODES = {
-    "nvml": ("gpu", {oracle.NODE_NUMBERS, oracle.MEMORY_LIMITS}),
-    "management": ("management", {oracle.NODE_NUMBERS}),
+    "nvml": ("gpu", {spec_facts.NODE_NUMBERS, spec_facts.MEMORY_LIMITS}),
+    "management": ("management", {spec_facts.NODE_NUMBERS}),
 }
 
 
@@ -33,12 +34,12 @@ def test_each_machine(name: str, mode: str, tmp_path: Path) -> None:
     layout, intended = MODES[mode]
     root = captured.build(tmp_path, NODES[name])
     both = [
-        oracle.facts(oracle.theirs(root, mode), root),
-        oracle.facts(oracle.ours(root, layout=layout), root),
+        spec_facts.list_facts(oracle.theirs(root, mode), root),
+        spec_facts.list_facts(oracle.ours(root, layout=layout), root),
     ]
     if mode == "management":
-        both = [oracle.of_device(found, "all") for found in both]
-    found = oracle.differences(*both)
+        both = [spec_facts.select_device_facts(found, "all") for found in both]
+    found = spec_facts.compare_facts(*both)
     assert found.pop("", []) == []
     assert set(found) == intended
 

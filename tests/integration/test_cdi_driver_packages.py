@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 )
 
 from tests import night
+from tests.gpu import spec_facts
 from tests.lab import fakegpu, trees
 from tests.tools import oracle
 
@@ -69,9 +70,9 @@ def build(root: Path, package: dict[str, Any]) -> None:
 def test_every_library_is_mounted_or_there_is_a_reason(name: str, tmp_path: Path) -> None:
     package = PACKAGES[name]
     build(tmp_path, package)
-    ours = oracle.facts(oracle.ours(tmp_path), tmp_path)
-    theirs = oracle.facts(oracle.theirs(tmp_path), tmp_path)
-    found = oracle.differences(theirs, ours)
+    ours = spec_facts.list_facts(oracle.ours(tmp_path), tmp_path)
+    theirs = spec_facts.list_facts(oracle.theirs(tmp_path), tmp_path)
+    found = spec_facts.compare_facts(theirs, ours)
     mounted = {fact.value[0] for fact in ours if fact.kind == "mount"}
     listed = [f"{stem}.so.{package['version']}" for stem in package["libraries"]]
     absent = {

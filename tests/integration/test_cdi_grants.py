@@ -29,6 +29,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import count_examples
+from tests.gpu import spec_facts
 from tests.lab import trees
 from tests.tools import oracle
 
@@ -48,14 +49,16 @@ DRIVER = trees.Layout(
     "grants", "580.65.06", only=("libcuda", "libnvidia-ml", "libnvidia-allocator", "libGLX_nvidia")
 )
 
-Grants = Mapping[str, frozenset[oracle.Fact]]
+Grants = Mapping[str, frozenset[spec_facts.Fact]]
 
 
 def granted(spec: Spec, root: Path) -> Grants:
     """Name -> what a container that asks for it gets, wherever the spec says it."""
-    found = oracle.place_links_by_bus(oracle.facts(spec, root), root)
+    found = spec_facts.place_links_by_bus(spec_facts.list_facts(spec, root), root)
     return {
-        d.name: frozenset(f for f in oracle.of_device(found, d.name) if f.kind in GRANTS)
+        d.name: frozenset(
+            f for f in spec_facts.select_device_facts(found, d.name) if f.kind in GRANTS
+        )
         for d in spec.devices
     }
 
@@ -70,11 +73,11 @@ def upstream(root: Path, mode: str, *more: str) -> Grants:
         return {}
 
 
-def both(grants: Grants, names: Iterable[str]) -> frozenset[oracle.Fact]:
+def both(grants: Grants, names: Iterable[str]) -> frozenset[spec_facts.Fact]:
     return frozenset(fact for name in names for fact in grants[name])
 
 
-def nodes(facts: Iterable[oracle.Fact]) -> frozenset[str]:
+def nodes(facts: Iterable[spec_facts.Fact]) -> frozenset[str]:
     return frozenset(fact.value[0] for fact in facts if fact.kind == "node")
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests import night
+from tests.gpu import spec_facts
 from tests.lab import fakegpu, mig_layouts, trees
 from tests.tools import oracle
 
@@ -81,12 +82,12 @@ def test_each_layout(
         "all": set().union(*wanted.values()),
     }
     flags = [word for name in NAMES for word in ("--device-name-strategy", name)]
-    theirs = oracle.place_links_by_bus(
-        oracle.facts(oracle.theirs(root, "nvml", *flags), root), root
+    theirs = spec_facts.place_links_by_bus(
+        spec_facts.list_facts(oracle.theirs(root, "nvml", *flags), root), root
     )
-    found = oracle.differences(theirs, oracle.facts(spec, root))
+    found = spec_facts.compare_facts(theirs, spec_facts.list_facts(spec, root))
     assert found.pop("", []) == []
-    assert set(found) == {oracle.NODE_NUMBERS}
+    assert set(found) == {spec_facts.NODE_NUMBERS}
 
 
 @pytest.mark.parametrize(

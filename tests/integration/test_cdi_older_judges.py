@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 )
 
 from tests import night
+from tests.gpu import spec_facts
 from tests.integration import recorded_trees
 from tests.lab import artefacts, recorded, trees
 from tests.tools import oracle
@@ -65,7 +66,7 @@ NAMES_MIG_PARENTS = {OLDER}
 MORE = {NEWER: OF_1_20, OLDER: OF_1_20 | OF_1_19}
 
 
-def keep_grants(facts: Iterable[oracle.Fact]) -> frozenset[oracle.Fact]:
+def keep_grants(facts: Iterable[spec_facts.Fact]) -> frozenset[spec_facts.Fact]:
     """Return facts without the numbers of nodes, the order of hooks and the options of mounts, which
     releases before 1.19 and 1.18 write in other ways and which give a container nothing.
     """
@@ -76,7 +77,7 @@ def keep_grants(facts: Iterable[oracle.Fact]) -> frozenset[oracle.Fact]:
     )
 
 
-def name_fact(fact: oracle.Fact) -> str:
+def name_fact(fact: spec_facts.Fact) -> str:
     """Return a fact in the words of the tables here."""
     what = {
         "mount": lambda: f"mount {Path(fact.value[1]).name.partition('.so')[0]}",
@@ -88,7 +89,7 @@ def name_fact(fact: oracle.Fact) -> str:
 
 
 def find_apart(
-    theirs: frozenset[oracle.Fact], ours: frozenset[oracle.Fact]
+    theirs: frozenset[spec_facts.Fact], ours: frozenset[spec_facts.Fact]
 ) -> tuple[set[str], set[str]]:
     """Return what only theirs gives, and what only ours does."""
     lots = keep_grants(theirs), keep_grants(ours)
@@ -111,10 +112,13 @@ TREES = [
 def test_each_layout(release: str, mode: str, layout: trees.Layout, tmp_path: Path) -> None:
     trees.build(tmp_path, layout)
     of = oracle.RELEASES[release]
-    theirs = oracle.facts(oracle.theirs(tmp_path, mode, release=of), tmp_path)
-    ours = oracle.facts(oracle.ours(tmp_path, layout=MODES[mode], release=of), tmp_path)
+    theirs = spec_facts.list_facts(oracle.theirs(tmp_path, mode, release=of), tmp_path)
+    ours = spec_facts.list_facts(oracle.ours(tmp_path, layout=MODES[mode], release=of), tmp_path)
     if mode == "management":
-        theirs, ours = oracle.of_device(theirs, "all"), oracle.of_device(ours, "all")
+        theirs, ours = (
+            spec_facts.select_device_facts(theirs, "all"),
+            spec_facts.select_device_facts(ours, "all"),
+        )
     lost, more = find_apart(theirs, ours)
     assert lost == LOST.get((release, mode), set())
     assert more - MORE[release] == set()
@@ -143,7 +147,9 @@ def test_each_recorded_node(
     root = recorded_trees.build(tmp_path, NODES[name].inventory)
     of = oracle.RELEASES[release]
     told = recorded_trees.ask(root, strategies, of)
-    ours = oracle.facts(oracle.ours(root, profile, release=of, cdi_device_names=strategies), root)
+    ours = spec_facts.list_facts(
+        oracle.ours(root, profile, release=of, cdi_device_names=strategies), root
+    )
     beside = list_names(told) - list_names(ours)
     with_mig = sum(gpu.mig == "on" for gpu in NODES[name].inventory.gpus)
     assert len(beside) == (with_mig * len(strategies) if release in NAMES_MIG_PARENTS else 0)
@@ -154,11 +160,11 @@ def test_each_recorded_node(
         assert (lost, more - MORE[release]) == (set(), set())
 
 
-def list_names(facts: Iterable[oracle.Fact]) -> set[str]:
+def list_names(facts: Iterable[spec_facts.Fact]) -> set[str]:
     return {fact.device for fact in facts if fact.device}
 
 
-def list_nodes(facts: Iterable[oracle.Fact]) -> set[oracle.Fact]:
+def list_nodes(facts: Iterable[spec_facts.Fact]) -> set[spec_facts.Fact]:
     return {fact for fact in facts if fact.kind in ("node", "group")}
 
 

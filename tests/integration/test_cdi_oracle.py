@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     VOID_MOUNT,
 )
 
+from tests.gpu import spec_facts
 from tests.lab import trees, userland
 from tests.lab.trees import Layout
 from tests.tools import oracle
@@ -35,7 +36,7 @@ pytestmark = [
 
 # Both differ on every host: theirs records every number of a node, and adds a hook that reads
 # limits few containers have.
-ALWAYS = {oracle.NODE_NUMBERS, oracle.MEMORY_LIMITS}
+ALWAYS = {spec_facts.NODE_NUMBERS, spec_facts.MEMORY_LIMITS}
 
 
 @pytest.fixture(params=trees.LAYOUTS, ids=[layout.name for layout in trees.LAYOUTS])
@@ -50,16 +51,19 @@ def debian(request: pytest.FixtureRequest) -> Iterator[Path]:
         yield root
 
 
-def compared(theirs: frozenset[oracle.Fact], ours: frozenset[oracle.Fact]) -> set[str]:
+def compared(theirs: frozenset[spec_facts.Fact], ours: frozenset[spec_facts.Fact]) -> set[str]:
     """The topics of what differs; what no topic explains is shown."""
-    found = oracle.differences(theirs, ours)
+    found = spec_facts.compare_facts(theirs, ours)
     assert found.pop("", []) == []
     return set(found)
 
 
 def test_layouts_of_documented_lists(tree: Path) -> None:
     assert (
-        compared(oracle.facts(oracle.theirs(tree), tree), oracle.facts(oracle.ours(tree), tree))
+        compared(
+            spec_facts.list_facts(oracle.theirs(tree), tree),
+            spec_facts.list_facts(oracle.ours(tree), tree),
+        )
         == ALWAYS
     )
 
@@ -72,12 +76,12 @@ def test_nothing_that_the_tool_generates_is_taken_for_a_persons_work(tree: Path)
 def test_layouts_for_management(tree: Path) -> None:
     """Theirs has the one device `all`."""
     theirs, ours = (
-        oracle.facts(oracle.theirs(tree, "management"), tree),
-        oracle.facts(oracle.ours(tree, layout="management"), tree),
+        spec_facts.list_facts(oracle.theirs(tree, "management"), tree),
+        spec_facts.list_facts(oracle.ours(tree, layout="management"), tree),
     )
-    assert compared(oracle.of_device(theirs, "all"), oracle.of_device(ours, "all")) == {
-        oracle.NODE_NUMBERS
-    }
+    assert compared(
+        spec_facts.select_device_facts(theirs, "all"), spec_facts.select_device_facts(ours, "all")
+    ) == {spec_facts.NODE_NUMBERS}
     assert {fact.device for fact in theirs} == {"", "all"}
     assert {"0", "1", "all"} < {fact.device for fact in ours}
 
@@ -87,7 +91,8 @@ def test_real_drivers_as_a_host_has_them(debian: Path) -> None:
     assert (made.kind, cdi_files.list_unexplained_spec_parts(made)) == (KIND, ())
     assert (
         compared(
-            oracle.facts(oracle.chrooted(debian), debian), oracle.facts(oracle.ours(debian), debian)
+            spec_facts.list_facts(oracle.chrooted(debian), debian),
+            spec_facts.list_facts(oracle.ours(debian), debian),
         )
         == ALWAYS
     )
@@ -98,10 +103,10 @@ def test_real_drivers_in_a_tree_of_their_own(debian: Path) -> None:
     nowhere; ours inside the tree.
     """
     theirs, ours = (
-        oracle.facts(oracle.theirs(debian), debian),
-        oracle.facts(oracle.ours(debian), debian),
+        spec_facts.list_facts(oracle.theirs(debian), debian),
+        spec_facts.list_facts(oracle.ours(debian), debian),
     )
-    assert compared(theirs, ours) == {*ALWAYS, oracle.ABSOLUTE_LINKS}
+    assert compared(theirs, ours) == {*ALWAYS, spec_facts.ABSOLUTE_LINKS}
     missed = {fact.value[1] for fact in ours - theirs}
     assert "/usr/bin/nvidia-smi" in missed
     for mount in (m for m in oracle.ours(debian).edits.mounts if m != VOID_MOUNT):
@@ -131,8 +136,8 @@ MIXED: trees.Gpus = [{"mig": "on", "migs": 2}, {"mig": "off"}, {"mig": "on", "mi
 def test_mig_devices_beside_a_whole_gpu(tmp_path: Path) -> None:
     trees.build(tmp_path, trees.LAYOUTS[-4], MIXED)
     theirs, ours = (
-        oracle.facts(oracle.theirs(tmp_path), tmp_path),
-        oracle.facts(oracle.ours(tmp_path), tmp_path),
+        spec_facts.list_facts(oracle.theirs(tmp_path), tmp_path),
+        spec_facts.list_facts(oracle.ours(tmp_path), tmp_path),
     )
     assert {"0:0", "0:1", "1", "2:6"} <= {fact.device for fact in ours}
     assert compared(theirs, ours) == ALWAYS
@@ -144,13 +149,15 @@ def test_sockets_of_daemons(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place / "socket"))
-        theirs = oracle.facts(oracle.theirs(tmp_path), tmp_path)
-        assert compared(theirs, oracle.facts(oracle.ours(tmp_path), tmp_path)) == {
+        theirs = spec_facts.list_facts(oracle.theirs(tmp_path), tmp_path)
+        assert compared(theirs, spec_facts.list_facts(oracle.ours(tmp_path), tmp_path)) == {
             *ALWAYS,
-            oracle.SOCKETS,
+            spec_facts.SOCKETS,
         }
         assert (
-            compared(theirs, oracle.facts(oracle.ours(tmp_path, cdi_sockets=True), tmp_path))
+            compared(
+                theirs, spec_facts.list_facts(oracle.ours(tmp_path, cdi_sockets=True), tmp_path)
+            )
             == ALWAYS
         )
 
@@ -158,7 +165,7 @@ def test_sockets_of_daemons(tmp_path: Path) -> None:
 def test_every_topic_is_on_the_page() -> None:
     assert {d.topic for d in deviations.DEVIATIONS} >= {
         *ALWAYS,
-        oracle.SOCKETS,
-        oracle.ABSOLUTE_LINKS,
-        oracle.LINKS_BY_BUS,
+        spec_facts.SOCKETS,
+        spec_facts.ABSOLUTE_LINKS,
+        spec_facts.LINKS_BY_BUS,
     }

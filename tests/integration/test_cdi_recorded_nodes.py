@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests import night
+from tests.gpu import spec_facts
 from tests.integration.recorded_trees import PROFILES, STRATEGIES, ask, build
 from tests.lab import fakegpu, recorded
 from tests.lab.fakegpu import Inventory
@@ -36,8 +37,8 @@ BY_NIGHT = pytest.mark.nightly(
 NODES = recorded.nodes()
 # What differs most: MIG, and domains and minors that are no other node's.
 FEW = ("h100-mig-enabled", "vrnvl72")
-EVERYWHERE = {oracle.NODE_NUMBERS}
-OF_WHOLE_GPUS = {*EVERYWHERE, oracle.MEMORY_LIMITS}
+EVERYWHERE = {spec_facts.NODE_NUMBERS}
+OF_WHOLE_GPUS = {*EVERYWHERE, spec_facts.MEMORY_LIMITS}
 # What the other profiles have of nvidia-ctk's spec: device nodes, and no files by the same names.
 OF_NODES = ("node", "node number", "group")
 
@@ -53,14 +54,16 @@ def drawing(inv: Inventory) -> Inventory:
 
 
 def compared(
-    theirs: frozenset[oracle.Fact], ours: frozenset[oracle.Fact], kinds: tuple[str, ...] = ()
+    theirs: frozenset[spec_facts.Fact],
+    ours: frozenset[spec_facts.Fact],
+    kinds: tuple[str, ...] = (),
 ) -> set[str]:
     """The topics of what differs; what no topic explains is shown."""
     told = [
         frozenset(fact for fact in facts if not kinds or fact.kind in kinds)
         for facts in (theirs, ours)
     ]
-    found = oracle.differences(*told)
+    found = spec_facts.compare_facts(*told)
     assert found.pop("", []) == []
     return set(found)
 
@@ -80,7 +83,7 @@ def test_each_node(
 ) -> None:
     root = build(tmp_path, NODES[name].inventory)
     theirs = ask(root, strategies)
-    ours = oracle.facts(oracle.ours(root, profile, cdi_device_names=strategies), root)
+    ours = spec_facts.list_facts(oracle.ours(root, profile, cdi_device_names=strategies), root)
     if profile == "full":
         assert compared(theirs, ours) == (OF_WHOLE_GPUS if is_whole(name) else EVERYWHERE)
     else:
@@ -93,22 +96,22 @@ SOME_FIRST = [(name,) for name in sorted(NODES, key=lambda name: name not in FEW
 @pytest.mark.parametrize(("name",), night.leave_rest(BY_NIGHT, SOME_FIRST, len(FEW)))
 def test_each_node_that_draws(name: str, tmp_path: Path) -> None:
     root = build(tmp_path, drawing(NODES[name].inventory))
-    ours = oracle.facts(oracle.ours(root), root)
+    ours = spec_facts.list_facts(oracle.ours(root), root)
     theirs = ask(root, ("index", "uuid"))
-    differ = {*OF_WHOLE_GPUS, oracle.LINKS_BY_BUS} if is_whole(name) else EVERYWHERE
+    differ = {*OF_WHOLE_GPUS, spec_facts.LINKS_BY_BUS} if is_whole(name) else EVERYWHERE
     assert compared(theirs, ours) == differ
-    placed = oracle.place_links_by_bus(theirs, root)
-    assert oracle.LINKS_BY_BUS not in compared(placed, ours)
+    placed = spec_facts.place_links_by_bus(theirs, root)
+    assert spec_facts.LINKS_BY_BUS not in compared(placed, ours)
 
 
 @pytest.mark.parametrize(("name",), night.leave_rest(BY_NIGHT, SOME_FIRST, len(FEW)))
 def test_each_node_for_management(name: str, tmp_path: Path) -> None:
     root = build(tmp_path, NODES[name].inventory)
-    theirs = oracle.facts(oracle.theirs(root, "management"), root)
-    ours = oracle.facts(oracle.ours(root, layout="management"), root)
-    assert compared(oracle.of_device(theirs, "all"), oracle.of_device(ours, "all")) == {
-        oracle.NODE_NUMBERS
-    }
+    theirs = spec_facts.list_facts(oracle.theirs(root, "management"), root)
+    ours = spec_facts.list_facts(oracle.ours(root, layout="management"), root)
+    assert compared(
+        spec_facts.select_device_facts(theirs, "all"), spec_facts.select_device_facts(ours, "all")
+    ) == {spec_facts.NODE_NUMBERS}
 
 
 # ---------------------------------------------------------------- the judge judged
@@ -166,9 +169,9 @@ def test_the_judge_notices_gpus_that_are_not_as_they_are(
     inv = drawing(NODES[name].inventory)
     whole, harmed = build(tmp_path / "whole", inv), build(tmp_path / "harmed", HARMS[harm](inv))
     theirs = ask(whole, ("index", "uuid"))
-    ours = oracle.facts(oracle.ours(harmed), harmed)
-    found = oracle.differences(oracle.place_links_by_bus(theirs, whole), ours)
-    assert found.get("") or found.get(oracle.LINKS_BY_BUS)
+    ours = spec_facts.list_facts(oracle.ours(harmed), harmed)
+    found = spec_facts.compare_facts(spec_facts.place_links_by_bus(theirs, whole), ours)
+    assert found.get("") or found.get(spec_facts.LINKS_BY_BUS)
 
 
 ACCESS = (
@@ -184,7 +187,7 @@ def test_the_judge_notices_a_capability_with_another_minor(
 ) -> None:
     root = build(tmp_path, NODES["h100-mig-enabled"].inventory)
     theirs = ask(root, ("index", "uuid"))
-    assert compared(theirs, oracle.facts(oracle.ours(root), root)) == EVERYWHERE
+    assert compared(theirs, spec_facts.list_facts(oracle.ours(root), root)) == EVERYWHERE
     file = root / fakegpu.TOP / "proc/driver/nvidia/capabilities/gpu0/mig" / capability
     file.write_text(f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
-    assert oracle.differences(theirs, oracle.facts(oracle.ours(root), root)).get("")
+    assert spec_facts.compare_facts(theirs, spec_facts.list_facts(oracle.ours(root), root)).get("")

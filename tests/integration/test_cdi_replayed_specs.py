@@ -19,6 +19,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import deviations
 
+from tests.gpu import spec_facts
 from tests.lab import fakegpu, trees
 from tests.tools import oracle
 
@@ -97,7 +98,7 @@ def test_mounts_and_nodes_are_those_of_the_node(replayed: tuple[str, Path]) -> N
     name, root = replayed
     spec = SPECS[name]
     made = oracle.ours(root)
-    facts = oracle.facts(made, root)
+    facts = spec_facts.list_facts(made, root)
     ours = {(fact.value[0], fact.value[1]) for fact in facts if fact.kind == "mount"}
     theirs = {(merged(host), inside) for host, inside in mounts(spec)}
     apart = {
@@ -112,12 +113,14 @@ def test_mounts_and_nodes_are_those_of_the_node(replayed: tuple[str, Path]) -> N
     wanted = {f"/dev/{node}" for node in [*spec["nodes"], "nvidia0"]}
     wanted |= {f"/dev/dri/{name}" for name in drm}
     for device in ("0", UUID, "all"):
-        found = oracle.of_device(facts, device)
+        found = spec_facts.select_device_facts(facts, device)
         assert {fact.value[0] for fact in found if fact.kind == "node"} == wanted
 
 
 def test_nvidia_ctk_of_today_makes_the_same_of_it(replayed: tuple[str, Path]) -> None:
     _name, root = replayed
-    theirs = oracle.place_links_by_bus(oracle.facts(oracle.theirs(root), root), root)
-    found = oracle.differences(theirs, oracle.facts(oracle.ours(root, cdi_sockets=True), root))
+    theirs = spec_facts.place_links_by_bus(spec_facts.list_facts(oracle.theirs(root), root), root)
+    found = spec_facts.compare_facts(
+        theirs, spec_facts.list_facts(oracle.ours(root, cdi_sockets=True), root)
+    )
     assert found.pop("", []) == []

@@ -42,36 +42,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 from tests.gpu import specs
-from tests.gpu.spec_facts import (
-    ABSOLUTE_LINKS,
-    BY_PATH,
-    LINKS_BY_BUS,
-    MEMORY_LIMITS,
-    NODE_NUMBERS,
-    SOCKETS,
-    Fact,
-    differences,
-    facts,
-    of_device,
-    place_links_by_bus,
-    topic,
-)
 from tests.lab import artefacts, fakegpu
 
-__all__ = [
-    "ABSOLUTE_LINKS",
-    "BY_PATH",
-    "LINKS_BY_BUS",
-    "MEMORY_LIMITS",
-    "NODE_NUMBERS",
-    "SOCKETS",
-    "Fact",
-    "differences",
-    "facts",
-    "of_device",
-    "place_links_by_bus",
-    "topic",
-]
 # The host side is not typed.
 OBSERVER: Any = importlib.import_module(
     "ansible_collections.gpufleet.nvidia.plugins.module_utils._host.observe"

@@ -39,12 +39,12 @@ def compare(
     seen = Observation(node.seen["host"], answers or node.seen["answers"])
     ours = specs.plan(specs.make_policy(), seen, transport.probe_source("nvml"), *specs.KINDS[kind])
     both = [
-        spec_facts.facts(spec, root)
+        spec_facts.list_facts(spec, root)
         for spec in (read_spec_of_document(node.theirs[kind]), ours.spec)
     ]
     if kind == "management":
-        both = [spec_facts.of_device(found, "all") for found in both]
-    return spec_facts.differences(*both)
+        both = [spec_facts.select_device_facts(found, "all") for found in both]
+    return spec_facts.compare_facts(*both)
 
 
 def test_there_are_machines() -> None:
