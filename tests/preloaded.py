@@ -1,15 +1,15 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run programs of Ansible as forks of one process that has imported the planner, and what Ansible
-imports of others.
+"""Run Ansible's programs as forks of one process that has imported the planner and the libraries
+that Ansible imports.
 
 A run of ansible-playbook spends a third of its processor time on these imports. The planner is pure
-and reads no setting, so a fork behaves as a process of its own does. Ansible itself is imported by
-each run, since it reads its settings then.
+and reads no setting, so a fork behaves as a process of its own does. Each run imports Ansible
+itself, since Ansible reads its settings when it is imported.
 
-As a program it is that process: for each line of its input it runs one command, and prints the exit
-status.
+Started as a program, this file is the process that is forked: for each line of its input it runs
+one command in a fork, and prints the exit status.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import Any, NoReturn
 ROOT = Path(__file__).resolve().parents[1]
 COLLECTIONS = ROOT / ".cache/collections"
 PLANNER = "ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner"
-# What Ansible imports of others, if it is there.
+# Libraries that Ansible imports, as far as they are installed.
 OTHERS = (
     "concurrent.futures", "cryptography.hazmat.primitives.ciphers", "http.client", "jinja2.nativetypes", "jinja2.sandbox",
     "multiprocessing.queues", "urllib.request", "xml.dom.minidom", "yaml",
@@ -118,9 +118,9 @@ def start(_thread: int) -> subprocess.Popen[str]:
 
 
 def preload() -> None:
-    """Import the planner's modules and those of others.
+    """Import the planner and the libraries.
 
-    The packages above the planner are dropped, since Ansible makes its own.
+    Forget the packages above the planner afterwards: Ansible makes packages of these names itself.
     """
     sys.path.insert(0, str(COLLECTIONS))
     planner = importlib.import_module(PLANNER)

@@ -15,10 +15,10 @@ from tests.gpu import scrub
 SCHEMA = 2
 ADDRESSING = {0: "none", 1: "HMM", 2: "ATS"}
 STATES = {0: "Not Supported", 1: "Not Started", 2: "In Progress", 3: "Completed"}
-# What a look says of the machine, and of nothing that makes it another kind of machine.
+# What a look says of this moment or of this machine alone, with the value that a capture has.
 TIMES = {"epoch": 0, "boot_id": "", "hostname": "host"}
-NUMBERS = ("mtime", "ino", "dev")
-DIGEST = "sha256"  # of a text from before it was scrubbed
+NUMBERS = ("mtime", "ino", "dev")  # of a file; 0 in a capture
+DIGEST = "sha256"  # of the text before it was scrubbed, so a capture has none
 NAMED_BY = {"owner": "uid", "group": "gid"}
 DOUBT = "another account can change it"
 # What tells one distribution from another (os-release(5)). An image may have any other key.

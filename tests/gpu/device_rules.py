@@ -16,7 +16,7 @@ NUMBERS = {"x86_64": 321, "aarch64": 280}  # of bpf(2)
 PROG_LOAD, PROG_ATTACH = 5, 8
 PROG_TYPE_CGROUP_DEVICE, CGROUP_DEVICE = 15, 6
 MKNOD = 1
-# Operations of the machine, and its registers 0 to 4.
+# Operations of BPF's machine, and its registers 0 to 4.
 LOAD_WORD, JUMP_NOT_EQUAL, SHIFT_RIGHT, SET, EXIT = 0x61, 0x55, 0x77, 0xB7, 0x95
 RESULT, CONTEXT, ACCESS, MAJOR, MINOR = range(5)
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Be a container of a spec: only its device nodes and its files are there, and the driver answers.
+"""Become a container of a spec: have its device nodes and its files alone, and ask the driver there.
 
-In new mount and cgroup namespaces, whose mounts end with the last process in them. So nothing is
-left to put back. Standard library only, Python 3.6.
+The container is this process in new mount and cgroup namespaces. Their mounts end with the last
+process in them, so nothing is left to put back. Standard library only, Python 3.6.
 """
 
 import contextlib
@@ -25,23 +25,24 @@ MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 USUAL = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9)}
 PARAMS = "/proc/driver/nvidia/params"
 NO_NODES = "/tmp/params"  # noqa: S108
-# Covered in the namespace by what the container's root is made of; a spec mounts nothing of it.
+# In the namespace, the file system of the container's root covers one of these folders. No spec
+# mounts anything that is in them.
 BASES = ("/dev/shm", "/tmp")  # noqa: S108
 CUDA, SUCCESS = "libcuda.so.1", 0
 
-
-# What a kernel, or the container that this runs in, says when it lets nobody make a container.
+# The errors of a kernel that allows no container, or of a container around this program.
 NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EROFS)
 
 
 class Refused(Exception):
-    """This machine lets nobody be a container: one sentence."""
+    """This machine allows no container: one sentence."""
 
 
 @contextlib.contextmanager
 def needs_kernel(what, *more):
-    """Raise Refused for what only the kernel or its settings keep us from. more: further errors that
-    say so.
+    """Raise Refused if the kernel or its settings forbid what is done meanwhile.
+
+    what: the sentence without the error. more: further errors that mean it.
     """
     try:
         yield
@@ -85,7 +86,7 @@ def list_of(edits, key):
 
 def run(request):
     """Enter the container, and return what is found there; {"refused": sentence} if this machine
-    lets nobody be one.
+    allows none.
     """
     try:
         return enter(request)
@@ -110,7 +111,7 @@ def enter(request):
     sources = {
         entry["hostPath"]: os.path.realpath(entry["hostPath"]) for entry in list_of(edits, "mounts")
     }
-    with needs_kernel("this machine lets nobody mount a root or make device nodes"):
+    with needs_kernel("this machine allows no mount of a root, or no device nodes"):
         found["root"] = enter_root(request.get("hidden") or [])
         make_nodes(nodes)
     for entry in list_of(edits, "mounts"):
@@ -180,7 +181,7 @@ def mount_kernel_files():
 
 
 def share_root(root):
-    """Give a root the host's folders, with what is mounted in them, and nothing that can be written."""
+    """Give a root the host's folders and all mounts in them, read-only."""
     mount("gpufleet", root, "tmpfs")
     for name in os.listdir("/"):
         path = "/" + name
@@ -246,8 +247,8 @@ def bind(source, place):
 
 
 def apply_hook(hook):
-    """Do what a hook of NVIDIA's does in a container. Return its name and whether it was done: in a
-    root that is shared with the host nothing can be written.
+    """Do what a hook of NVIDIA's does in a container. Return its name, and whether that was done: a
+    root that is shared with the host cannot be written to.
     """
     command, words = hook["args"][1], hook["args"][2:]
     try:

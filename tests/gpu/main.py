@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Measure this machine: look, ask NVML, make specs, be a container of each, and write a report.
+"""Measure this machine: look, ask NVML, make specs, enter a container of each, write a report.
 
 Reads only, unless --change is given. Writes report.json and capture.json, both scrubbed.
 """
@@ -23,8 +23,8 @@ PROGRAM = os.path.abspath(sys.argv[0])
 DRIVER = "/proc/driver/nvidia/version"
 CTK = "/usr/bin/nvidia-ctk"
 PLANNER = (3, 10)
-# Seconds of all steps together, of the last ones that put back and write, and of each step.
-WHOLE, LAST = 440, 30
+# Seconds of all steps together, and of each step.
+WHOLE = 440
 LIMITS = {
     "look": 60,
     "identity": 20,
@@ -35,7 +35,8 @@ LIMITS = {
     "specs": 120,
     "isolated": 45,
 }
-# What is a container of which device: profile or layout of the spec, and the device's name.
+# The containers that the program becomes in turn: the spec by its name in specs.KINDS, and the name
+# of the device that the container asks for.
 INSIDE = (
     ("full", "0"),
     ("full", "all"),
@@ -101,8 +102,8 @@ class Measurement(object):
         self.found, self.seen, self.hangs = {}, {}, ""
 
     def step(self, name, kind, request=None):
-        """Run a step, and return its answer; None if it failed, which is reported. After one that
-        a driver keeps waiting no other asks the driver.
+        """Run a step, and return its answer; None if it failed, which is reported. Once the driver
+        has kept a step waiting beyond its limit, no other step is run.
         """
         if self.hangs:
             self.report.add(name, report.SKIPPED, "The driver hangs: see %s." % self.hangs)
@@ -332,7 +333,7 @@ class Measurement(object):
         self.report.add(name, result, told + ".", time.monotonic() - began, code)
 
     def put_back(self, change):
-        with Deaf():
+        with EndingSignalsIgnored():
             troubles = list(change.put_back())
         told = "; ".join(troubles) if troubles else "Everything is as it was"
         self.report.add(
@@ -373,7 +374,11 @@ def list_given_nodes(spec, device):
 
 
 def judge_inside(inside, mine, gpus, kind):
-    """Yield what is not as it has to be in a container of a spec."""
+    """Yield each fault of a container of a spec, in words.
+
+    inside: the answer of isolated.run. mine: the paths of the nodes that the spec gives. gpus: how
+    many GPUs NVML has to have there. kind: of the spec.
+    """
     shut = ["%s (%s)" % (path, error) for path, error in inside["nodes"] if error]
     if shut:
         yield "these nodes cannot be opened: " + ", ".join(shut)
@@ -424,8 +429,8 @@ def remove_left_groups():
             device_rules.remove(name)
 
 
-class Deaf(object):
-    """No signal that ends the program is heard while something is put back."""
+class EndingSignalsIgnored(object):
+    """Ignore the signals that would end the program, while it puts back or writes."""
 
     def __enter__(self):
         self.before = {s: signal.signal(s, signal.SIG_IGN) for s in ENDING}
@@ -548,7 +553,7 @@ def measure(given):
     except Exception as exc:  # what was found until then is worth a report
         told = "This program failed: %s: %s." % (type(exc).__name__, exc)
         measured.report.add("measurement", report.FAILED, told, 0, "fault")
-    with Deaf():
+    with EndingSignalsIgnored():
         machine = describe_machine(measured.found)
         written = []
         try:

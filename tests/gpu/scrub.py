@@ -92,7 +92,7 @@ NETWORKS = re.compile(
     r"10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\."
 )
 RANGE = re.compile(r"-(?:(?:%s\.){3})?(%s)(?![\w.])" % (OCTET, OCTET))
-# Keys whose value is the name of a host, whatever word that is.
+# Keys whose value is the name of a host, also if that is an ordinary word.
 OF_NAMES = ("hostname", "node", "nodename", "fqdn")
 
 
@@ -114,8 +114,8 @@ def list_own_words():
     """Return the words of this program, in lower case: of letters alone everywhere, with digits
     (k3s, h100) where it names managers and chips.
 
-    A host may be called by one of them. Its name tells nothing then, and to take it out would
-    destroy what a capture is for.
+    A host may have one of them as its name. Then the name tells nothing, and without the word the
+    capture would be useless.
     """
     found = set()
     for name, text in iterate_sources():
@@ -329,8 +329,7 @@ def find_left(text, secrets):
     """Return the kinds of identity that a text still has, by what the machine said of itself."""
     low = text.lower()
     found = {kind for kind, texts in secrets.items() if any(t.lower() in low for t in texts)}
-    # gpu10 is not gpu1, and not-gpu1 may be no name of this machine; it is told from the others all
-    # the same.
+    # gpu10 is not gpu1. The name in not-gpu1 counts, although it may be another machine's.
     for kind in (NAMES, ACCOUNTS):
         if not find_words(secrets.get(kind, ())).search(low):
             found.discard(kind)

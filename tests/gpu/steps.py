@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run each step of a measurement in a child of its own, within a limit of time.
 
-What asks a driver may hang, and then it hangs in the kernel. So nothing here waits for a child that
-was killed: it is left behind and told of. Standard library only, Python 3.6.
+A step that asks a driver may hang, and then it hangs in the kernel. So this program does not wait
+for a child that it has killed: it leaves the child behind and reports it. Standard library only,
+Python 3.6.
 """
 
 import ctypes
