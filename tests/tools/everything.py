@@ -66,7 +66,7 @@ class Ended:
         return self.status == 0
 
 
-def outcomes(words: str) -> Counter[str]:
+def count_outcomes(words: str) -> Counter[str]:
     """Read pytest's closing line: how many tests passed, failed, ..."""
     found = CLOSING.findall(words)
     pairs = re.findall(r"(\d+) ([a-z]+)", found[-1]) if found else []
@@ -79,18 +79,18 @@ def outcomes(words: str) -> Counter[str]:
     )
 
 
-def clock(seconds: float) -> str:
+def format_minutes(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
-def tied(command: Sequence[str]) -> list[str]:
+def tie_to_this_process(command: Sequence[str]) -> list[str]:
     """Return a command that is interrupted when this process dies, however it dies. Tests then take
     their hosts down.
     """
     return [*(["setpriv", "--pdeathsig", "INT", "--"] if shutil.which("setpriv") else []), *command]
 
 
-def environment() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
     """Return the user's environment, with compiled modules kept.
 
     Otherwise each of some thousand runs of ansible-playbook compiles the collection again.
@@ -99,7 +99,7 @@ def environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def folder_in_memory() -> Iterator[Path | None]:
+def make_folder_in_memory() -> Iterator[Path | None]:
     """Make a folder for the files of unit tests, and remove it afterwards. Give None where there is
     no file system in memory, or none that programs can be run from.
     """
@@ -134,22 +134,22 @@ def build(*arguments: str) -> bool:
     )
     begin = time.monotonic()
     built = subprocess.run(
-        tied([sys.executable, str(ROOT / "tests/tools/build.py"), *arguments]),
+        tie_to_this_process([sys.executable, str(ROOT / "tests/tools/build.py"), *arguments]),
         cwd=ROOT,
-        env=environment(),
+        env=build_environment(),
         check=False,
     )
     os.environ["GPUFLEET_LAB_BUILD"] = "never"
     verdict = "FAILED" if built.returncode else "passed"
     print(
-        f"=== build: {verdict} in {clock(time.monotonic() - begin)}; the times below begin now, without it",
+        f"=== build: {verdict} in {format_minutes(time.monotonic() - begin)}; the times below begin now, without it",
         flush=True,
     )
     return built.returncode == 0
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
+def take_interrupts() -> Iterator[None]:
     """Take interrupts meanwhile, and let the started parts take them.
 
     A shell has background processes ignore interrupts, and they hand that on to what they start.
@@ -165,7 +165,10 @@ def interruptible() -> Iterator[None]:
 
 
 class Run:
-    """A run of parts, as many at once as the processors and the memory (gigabytes) carry."""
+    """A run of parts, as many at once as the processors and the memory (gigabytes) allow.
+
+    limit: seconds after which a part is ended.
+    """
 
     def __init__(
         self,
@@ -191,7 +194,7 @@ class Run:
         """
         self.logs.mkdir(parents=True, exist_ok=True)
         found = []
-        with interruptible(), folder_in_memory() as self.folder:
+        with take_interrupts(), make_folder_in_memory() as self.folder:
             try:
                 while self.waiting or self.running:
                     self._start_what_fits()
@@ -214,13 +217,15 @@ class Run:
                 self._start(part)
 
     def _start(self, part: Part) -> None:
-        print(f"[{clock(time.monotonic() - self.begin):>6}] begins  {part.name}", flush=True)
+        print(
+            f"[{format_minutes(time.monotonic() - self.begin):>6}] begins  {part.name}", flush=True
+        )
         with self._log(part).open("wb") as log:
             # The main thread starts it: that thread's end is what a tied process notices.
             process = subprocess.Popen(
-                tied(part.command),
+                tie_to_this_process(part.command),
                 cwd=ROOT,
-                env={**environment(), **self._place_of_files(part)},
+                env={**build_environment(), **self._place_of_files(part)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -247,7 +252,7 @@ class Run:
         seconds = time.monotonic() - begin
         words = self._log(part).read_text(errors="replace")
         if seconds >= self.limit:
-            words += f"\n{part.name} was ended: it did not come to an end within {clock(self.limit)} minutes\n"
+            words += f"\n{part.name} was ended: it did not come to an end within {format_minutes(self.limit)} minutes\n"
         return Ended(
             part,
             process.returncode or (1 if seconds >= self.limit else 0),
@@ -257,11 +262,11 @@ class Run:
         )
 
     def _tell(self, one: Ended) -> None:
-        what = "".join(f", {count} {word}" for word, count in outcomes(one.words).items())
+        what = "".join(f", {count} {word}" for word, count in count_outcomes(one.words).items())
         verdict = "passed" if one.passed else "FAILED"
         print(
-            f"[{clock(time.monotonic() - self.begin):>6}] {verdict}  {one.part.name}: "
-            f"{clock(one.seconds)} ({clock(one.processor)} of a processor){what}",
+            f"[{format_minutes(time.monotonic() - self.begin):>6}] {verdict}  {one.part.name}: "
+            f"{format_minutes(one.seconds)} ({format_minutes(one.processor)} of a processor){what}",
             flush=True,
         )
         if not one.passed:
@@ -325,12 +330,12 @@ def finish(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def closing(found: Sequence[Ended], seconds: float) -> list[str]:
+def list_closing_lines(found: Sequence[Ended], seconds: float) -> list[str]:
     """Return the table of all parts, what failed, and the total of the tests that are counted once."""
     lines = ["", "=== parts"]
     lines += [
-        f"{one.part.name:18} {'passed' if one.passed else 'FAILED'}  {clock(one.seconds):>6}"
-        f"  {clock(one.processor):>6} of a processor"
+        f"{one.part.name:18} {'passed' if one.passed else 'FAILED'}  {format_minutes(one.seconds):>6}"
+        f"  {format_minutes(one.processor):>6} of a processor"
         for one in found
     ]
     failed = [one for one in found if not one.passed]
@@ -346,7 +351,7 @@ def closing(found: Sequence[Ended], seconds: float) -> list[str]:
     total: Counter[str] = Counter()
     for one in found:
         if one.part.counted:
-            total += outcomes(one.words)
+            total += count_outcomes(one.words)
     counts = ", ".join(f"{total[word]} {word}" for word in sorted(total) if total[word])
     return [
         *lines,
@@ -354,7 +359,7 @@ def closing(found: Sequence[Ended], seconds: float) -> list[str]:
     ]
 
 
-def stopped(number: int, _frame: object) -> NoReturn:
+def stop(number: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt(number)
 
 
@@ -370,7 +375,7 @@ def main(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    signal.signal(signal.SIGTERM, stopped)
+    signal.signal(signal.SIGTERM, stop)
     processors = len(os.sched_getaffinity(0))
     wanted = [known[name] for name in names] or list(known.values())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
@@ -396,7 +401,7 @@ def main(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 130
-    print("\n".join(closing(found, time.monotonic() - run.begin)), flush=True)
+    print("\n".join(list_closing_lines(found, time.monotonic() - run.begin)), flush=True)
     return 0 if all(one.passed for one in found) else 1
 
 

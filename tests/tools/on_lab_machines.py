@@ -20,7 +20,7 @@ import subprocess
 import sys
 
 from environments import ROOT
-from everything import tied
+from everything import tie_to_this_process
 
 sys.path.insert(0, str(ROOT))
 
@@ -44,7 +44,7 @@ def main(command: list[str]) -> int:
     with Lab.of_run(command[1]) as lab:
         lab.hold()
         child = subprocess.Popen(
-            tied(command[2:]), env={**os.environ, "GPUFLEET_LAB_NAME": lab.name}
+            tie_to_this_process(command[2:]), env={**os.environ, "GPUFLEET_LAB_NAME": lab.name}
         )
         # a terminal's goes to both; the hosts are taken down when the child is done
         for number in (

@@ -214,7 +214,7 @@ def test_a_part_that_fails_is_shown_and_the_others_go_on(
     assert "its reason" in said
     assert "what nobody needs to see" not in said
     assert said.count("begins") == 3
-    end = everything.closing(found, 3725.5)
+    end = everything.list_closing_lines(found, 3725.5)
     assert end[-1] == "1 failed, 5 passed, 1 skipped in 3725.50s (1:02:05)"
     assert reason in end
     assert any(line.startswith("FAILED: bad ") for line in end)
@@ -252,8 +252,8 @@ def test_parts_keep_what_they_compile(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("GPUFLEET_ELSE", "as it was")
-    assert "PYTHONDONTWRITEBYTECODE" not in everything.environment()
-    assert everything.environment()["GPUFLEET_ELSE"] == "as it was"
+    assert "PYTHONDONTWRITEBYTECODE" not in everything.build_environment()
+    assert everything.build_environment()["GPUFLEET_ELSE"] == "as it was"
 
 
 def test_a_part_that_cannot_be_found_has_failed(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_no_part_outlives_the_run(tmp_path: Path, number: int) -> None:
     child += f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'down')!r}).touch()"
     program = (
         f"import sys, signal; sys.path.insert(0, {str(tool_modules.TOOLS)!r}); import everything, parts\n"
-        f"signal.signal(signal.SIGTERM, everything.stopped); signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"signal.signal(signal.SIGTERM, everything.stop); signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"from pathlib import Path\n"
         f"everything.IN_MEMORY = Path({str(tmp_path)!r})\n"
         f"everything.Run([parts.Part('p', (sys.executable, '-c', {child!r}), 1.0)], 1.0, 100.0, Path({str(tmp_path / 'logs')!r})).all()"
@@ -355,5 +355,5 @@ def test_without_a_file_system_in_memory_files_are_where_pytest_puts_them(
     import everything
 
     monkeypatch.setattr(everything, "IN_MEMORY", tmp_path / "none")
-    with everything.folder_in_memory() as place:
+    with everything.make_folder_in_memory() as place:
         assert place is None
