@@ -136,13 +136,14 @@ def _running(report: Report, place: Path) -> Iterator[Host]:
         build(report, Tree(place))
         shutil.copytree(place, host.root, symlinks=True, dirs_exist_ok=True)
         host.devices = hardware.devices(seen) if seen else {}
-        probe = (
-            (f"{sys.executable} -I -S - ", 0, json.dumps(hardware.nvml(seen)), "") if seen else None
+        asked = f"{sys.executable} -I -S - "
+        answer = functools.partial(
+            running_hosts.answer_probe, json.dumps(hardware.nvml(seen)) if seen else ""
         )
         # the first that fits answers
         host.known = [
             *wanted.programs,
-            *([probe] if probe else []),
+            *([(asked, 0, answer, "")] if seen else []),
             *host.known,
         ]
         yield RunningHost(host)
