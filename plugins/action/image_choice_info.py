@@ -69,7 +69,8 @@ class ActionModule(ActionBase):
                 "",
                 False,
             )
-        policy = arguments.build_policy(args)
+        # this module's option of the name is a word, not how many GPUs the host should have
+        policy = arguments.build_policy(args, gpus=None)
         if policy.root != "/":  # nothing runs there
             return facts.ImageHost(), run_messages.TREE_WITHOUT_GPU.fill(), False
 

@@ -326,8 +326,10 @@ def test_variables_in_words_are_known() -> None:
     assert {(path, name) for path, name in found if name not in known} == set()
 
 
-# Options that are handed to a planner beside the policy.
+# Options that are handed to a planner beside the policy, also one that has a field's name and means
+# something else there.
 BESIDE_POLICY = {
+    "gpu_health_info": {"nvml"},
     "host": {"approved_change"},
     "toolkit_config": {"low_level_runtimes", "mode"},
     "oci_hook": {"path"},
@@ -350,10 +352,8 @@ BESIDE_POLICY = {
 def test_an_option_reaches_the_policy(module: str) -> None:
     """One that is documented and is no field of it would be taken, and would do nothing."""
     fields = {field.name for field in dc.fields(Policy)}
-    assert set(arguments.derive_argument_spec(module)) - fields == {
-        "transport",
-        *BESIDE_POLICY.get(module, set()),
-    }
+    beside = {"transport", *BESIDE_POLICY.get(module, set())}
+    assert {*arguments.derive_argument_spec(module)} - (fields - beside) == beside
 
 
 def test_an_action_group_has_modules_that_share_options_only() -> None:

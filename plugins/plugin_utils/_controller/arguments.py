@@ -256,7 +256,7 @@ def build_policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
         values["handlers"] = tuple(
             build_policy_handler(name, h or {}) for name, h in values["handlers"].items()
         ) or (Handler(),)
-    return dc.replace(Policy(), **values, **fixed)
+    return dc.replace(Policy(), **{**values, **fixed})
 
 
 def build_policy_handler(name: str, value: Mapping[str, Any]) -> Handler:
