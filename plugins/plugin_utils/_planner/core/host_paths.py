@@ -54,3 +54,10 @@ def _keep_last_of_each(paths: Iterable[str]) -> tuple[str, ...]:
 def _drop_second_slash(path: str) -> str:
     """Drop the second leading slash, which POSIX, and so Python, keeps."""
     return path[1:] if path.startswith("//") else path
+
+
+def get_folder_name(path: str) -> str:
+    """Return the name of the folder that a file is in; '' for a path without one, which only a host
+    answers that does not answer as this collection's programs do.
+    """
+    return posixpath.basename(posixpath.dirname(path))

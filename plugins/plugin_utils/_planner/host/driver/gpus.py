@@ -13,7 +13,10 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
@@ -170,12 +173,12 @@ def list_library_globs(driver_root: str) -> tuple[str, ...]:
 def list_pci_gpus(obs: Observation, p: GpuPaths) -> list[str]:
     """List the bus ids of all NVIDIA GPUs, with or without a driver."""
     vendors = {
-        f.path.rsplit("/", 2)[1]
+        host_paths.get_folder_name(f.path)
         for f in obs.list_glob_files(p.pci_vendor)
         if read_proc_text(f).lower() == NVIDIA_VENDOR
     }
     classes = {
-        f.path.rsplit("/", 2)[1]
+        host_paths.get_folder_name(f.path)
         for f in obs.list_glob_files(p.pci_class)
         if read_proc_text(f).lower().startswith(GPU_CLASSES)
     }
@@ -209,7 +212,9 @@ def map_gpus_held_by_others(obs: Observation, p: GpuPaths) -> dict[str, str]:
         for entry in obs.list_directory(f"{p.drivers}/{name}")
     )
     held = {bus: name for bus, name in entries if BUS_ID.fullmatch(bus)}
-    listed = {f.path.split("/")[-2].lower() for f in obs.list_glob_files(p.information)}
+    listed = {
+        host_paths.get_folder_name(f.path).lower() for f in obs.list_glob_files(p.information)
+    }
     return {
         **held,
         **map_bound_drivers(

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Policy,
     SeenGpu,
@@ -67,7 +70,7 @@ def read_image_host(
     serves = driver.state == "ok"
     release = dotted.parse_dotted(driver.version) if serves else None
     ids = {
-        file.path.rsplit("/", 2)[1]: file.text.strip()
+        host_paths.get_folder_name(file.path): file.text.strip()
         for file in obs.list_glob_files(get_device_ids(policy), WHOLE)
     }
     host = facts.ImageHost(

@@ -210,6 +210,18 @@ def test_gpus_are_counted_along_the_bus_whatever_their_minors() -> None:
     ]
 
 
+@pytest.mark.parametrize("path", ["", "vendor", "/vendor"])
+def test_a_path_without_a_folder_is_of_no_gpu(path: str) -> None:
+    """A host that lies may answer any path, whatever it was asked for."""
+    where, seen = gpus.get_gpu_paths(Policy()), obs(files=pci())
+    for question in gpus.list_questions(Policy()):
+        if question.get("pattern") in (where.pci_vendor, where.pci_class):
+            files = [{**file, "path": path} for file in seen.get_answer(question)["files"]]
+            dict.__setitem__(seen.answers, question["id"], {"files": files})  # type: ignore[arg-type]
+    assert gpus.list_pci_gpus(seen, where) == []
+    assert driver_state.read_driver(Policy(), seen).state == "none"
+
+
 def test_an_excluded_gpu_has_no_index() -> None:
     files = {**host(), INFORMATION: information(BUSES[0], 0, UUIDS[0], **{"GPU Excluded": "Yes"})}
     assert [(g.index, g.bus_id) for g in parse(files).gpus] == [(0, BUSES[1])]
