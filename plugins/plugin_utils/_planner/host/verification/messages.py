@@ -145,7 +145,7 @@ NOT_INJECTED = Sentence(
 ACCESS_DENIED = Sentence(
     "verify.access-denied",
     "the node is visible but access is denied: systemctl daemon-reload removes the device rule that legacy injection set, "
-    "or SELinux refuses",
+    "or SELinux refuses (its boolean container_use_xserver_devices, or container_use_devices, allows containers these nodes)",
 )
 MORE_THAN_REQUESTED = Sentence(
     "verify.more-than-requested",

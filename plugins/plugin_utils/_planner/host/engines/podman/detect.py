@@ -34,6 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import refusals, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import consumers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
+    confinement,
     directories,
     messages,
 )
@@ -50,14 +51,21 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class PodmanEngineFacts:
-    """A host's facts about readers of CDI specs, Podman among them, and about containers.conf."""
+    """A host's facts about readers of CDI specs, Podman among them, about containers.conf, and
+    about SELinux.
+    """
 
     readers: consumers.ConsumerFacts
     settings: directories.PodmanFacts
+    confinement: confinement.ConfinementFacts
 
 
 def read_facts(policy: Policy, obs: Observation) -> PodmanEngineFacts:  # noqa: ARG001
-    return PodmanEngineFacts(consumers.read_consumer_facts(obs), directories.read_podman_facts(obs))
+    return PodmanEngineFacts(
+        consumers.read_consumer_facts(obs),
+        directories.read_podman_facts(obs),
+        confinement.read_confinement_facts(obs),
+    )
 
 
 def find_instances(policy: Policy, facts: PodmanEngineFacts) -> tuple[Instance, ...]:
@@ -132,7 +140,18 @@ def advise_on_reading(policy: Policy, facts: PodmanEngineFacts) -> tuple[str, ..
     return tuple(
         text
         for reader in consumers.find_podman_consumer(policy, facts.readers)
-        for text in list_advice(policy, facts.settings, reader.version, used)
+        for text in (
+            *list_advice(policy, facts.settings, reader.version, used),
+            *_warn_of_confinement(facts),
+        )
+    )
+
+
+def _warn_of_confinement(facts: PodmanEngineFacts) -> tuple[str, ...]:
+    return (
+        confinement.warn_of_confinement(facts.confinement)
+        if directories.confines_containers(facts.settings)
+        else ()
     )
 
 

@@ -57,8 +57,16 @@ ETC_ALONE = (READ_SINCE, (5, 6, 0))
 KEY = ("engine", "cdi_spec_dirs")
 HOOKS = ("engine", "hooks_dir")  # in every release; a rootless Podman runs none
 RUNTIME = ("engine", "runtime")  # a path, or a name in the table `runtimes` or in the built-in one
+LABEL = ("containers", "label")  # whether SELinux confines containers; on in every release
 KEEP = file_places.keep_places(
-    "toml", {KEY: "paths", HOOKS: "paths", RUNTIME: "program", ("engine", "runtimes", "*"): "paths"}
+    "toml",
+    {
+        KEY: "paths",
+        HOOKS: "paths",
+        RUNTIME: "program",
+        ("engine", "runtimes", "*"): "paths",
+        LABEL: "bool",
+    },
 )
 # The names that some release of containers/common has built in (pkg/config/default.go).
 BUILT_IN = frozenset(
@@ -223,6 +231,20 @@ def warn_of_podman_hook(facts: PodmanFacts) -> tuple[str, ...]:
         for path in paths
         if hooks and facts.is_there.get(path)
     )
+
+
+def confines_containers(facts: PodmanFacts) -> bool:
+    """Tell whether no file switches the labels of SELinux off. True for files that are not TOML:
+    Podman does not start with them either.
+    """
+    label: object = True
+    for file in facts.files.value:
+        try:
+            containers = toml_file.read_toml_file(file).data.get(LABEL[0])
+        except PlanError:
+            return True
+        label = containers.get(LABEL[1], label) if isinstance(containers, dict) else label
+    return label is not False
 
 
 def find_undefined_runtime(facts: PodmanFacts) -> tuple[str, ...]:

@@ -36,5 +36,11 @@ RUNTIME_UNDEFINED = Sentence(
     why="its default runtime is {name} ({place}), and no containers.conf of this host defines that name",
     next="Remove the key runtime there: containers get GPUs by CDI with every runtime",
 )
+CONFINED = Sentence(
+    "podman.confined",
+    "SELinux keeps Podman's containers from the nodes of GPUs (Failed to initialize NVML: Insufficient Permissions)",
+    why="it is enforcing, and no boolean allows them to containers",
+    next="Run setsebool -P {boolean} on, or give containers that need a GPU --security-opt label=disable",
+)
 PODMAN_PACKAGE = Sentence("podman.package", "package {name} {version}")
 PODMAN_PROGRAM = Sentence("podman.program", "program {program}")
