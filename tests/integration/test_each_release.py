@@ -24,6 +24,7 @@ CDI, BY_RUNTIME = "native-cdi", "nvidia-runtime"
 HOSTS = {
     "each-c16": ("containerd-1.6", BY_RUNTIME),
     "each-c17": ("containerd-1.7", CDI),
+    "each-c20": ("containerd-2.0", CDI),
     "each-c21": ("containerd-2.1", CDI),
     "each-c21-debian": ("containerd-2.1-forky", CDI),
     "each-c22": ("containerd-2.2", CDI),

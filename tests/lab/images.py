@@ -28,6 +28,7 @@ PAUSE_NAMES = {
     "containerd-1.6": "registry.k8s.io/pause:3.6",
     **dict.fromkeys(("containerd-1.6-dnf", "containerd-1.6-zypper"), "registry.k8s.io/pause:3.6"),
     "containerd-1.7": "registry.k8s.io/pause:3.8",
+    "containerd-2.0": "registry.k8s.io/pause:3.10",
     "containerd-2.1": "registry.k8s.io/pause:3.10",
     "containerd-2.1-forky": "registry.k8s.io/pause:3.10",
     "containerd-2.1-dnf5": "registry.k8s.io/pause:3.10",

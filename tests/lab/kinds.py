@@ -288,6 +288,7 @@ KINDS: dict[str, Kind] = {
     "containerd-1.7": Kind(
         "trixie", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE
     ),
+    "containerd-2.0": _newer_containerd("2.0"),
     "containerd-2.1": _newer_containerd("2.1"),
     "containerd-2.1-forky": Kind(
         "forky", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE

@@ -33,13 +33,13 @@ sys.path.insert(0, str(environments.ROOT))
 
 from tests import reference  # noqa: E402
 from tests.integration import browser  # noqa: E402
-from tests.lab import artefacts, doctor, progress, roots, userland  # noqa: E402
+from tests.lab import artefacts, doctor, kinds, progress, roots, userland  # noqa: E402
 from tests.lab.lab import Lab  # noqa: E402
 
 # What no part of `make test` runs: the targets of the Makefile that need one build it themselves.
 ON_DEMAND = ("nodeadm",)
 # What `make nightly` alone runs.
-BY_NIGHT = ("kubernetes-1.37",)
+BY_NIGHT = ("containerd-2.0", "kubernetes-1.37")
 # The environments of `make check`, beside the one that it runs in.
 FAST = ("docs", "host-3-6", sanity.group(sanity.CORES[-1]))
 Build = Callable[[], object]
@@ -72,13 +72,20 @@ def list_downloaded() -> Iterator[tuple[str, Build]]:
     yield "awx.awx", awx_collection.ensure
 
 
-def list_on_lab() -> Iterator[tuple[str, Build]]:
+def list_on_lab(left_out: Container[str]) -> Iterator[tuple[str, Build]]:
     """Yield what hosts are made of, and a browser for the pages; some of it needs the programs, so
     it comes last.
+
+    left_out: names of programs that are not compiled.
     """
     if not browser.program():
         yield "chromium", lambda: doctor.install(["chromium"])
-    yield "hosts", lambda: Lab().build()
+    carried = [
+        name
+        for name, kind in kinds.KINDS.items()
+        if kind.programs not in left_out and not doctor.obstacle(kind)
+    ]
+    yield "hosts", lambda: Lab().build(carried)
     for suite, sets in roots.MORE_LAYERS.items():
         for packages in sets:
             yield f"{packages[0]} on {suite}", functools.partial(build_layer, suite, packages)
@@ -134,7 +141,7 @@ def build_all(left_out: Container[str]) -> list[tuple[str, float]]:
             pool.submit(build_each, way) for way in ways
         ]
         taken = [pair for one in running for pair in one.result()]
-        return [*taken, *build_each(list_on_lab())]
+        return [*taken, *build_each(list_on_lab(left_out))]
 
 
 def main(arguments: list[str]) -> int:

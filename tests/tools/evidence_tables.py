@@ -133,7 +133,7 @@ NEVER_SEEN = (
         "no list of their files was found; its os-release says that it is like Fedora",
     ),
     (
-        "containerd 1.4, 1.5 and 2.0, CRI-O other than 1.34, Docker 23 to 25 and 27, Podman 6",
+        "containerd 1.4 and 1.5, CRI-O other than 1.34, Docker 23 to 25 and 27, Podman 6",
         "no host of the lab has them; what is known of them is read in their sources",
     ),
     ("the compute capability of GR102", "it is not published"),
