@@ -183,9 +183,7 @@ def test_the_tables_end_where_their_rows_say(tool: Any) -> None:
 
 def test_releases_that_read_alike_have_the_same_facts() -> None:
     """Tests leave them out where one release stands for each way to read a configuration."""
-    names = list(containerd_releases.PATCH)
-    for name in containerd_releases.LIKE_THE_ONE_BEFORE:
-        both = (names[names.index(name) - 1], name)
+    for both in containerd_releases.READ_LIKE.items():
         facts = [
             releases.get_release_facts(versions.parse_engine_version(containerd_releases.PATCH[n]))
             for n in both
