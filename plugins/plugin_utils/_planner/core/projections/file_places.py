@@ -50,6 +50,11 @@ KUBELET_CONFIG: Keep = {"format": "yaml", "places": [
     [["featureGates", "DynamicResourceAllocation"], "bool"],
 ]}  # fmt: skip
 KUBEADM_FLAGS: Keep = {"format": "flags", "places": [[["container-runtime-endpoint"], "address"]]}
+# Flags of a kubelet within another program, whose values may begin with a variable.
+KUBELET_FLAGS: Keep = {
+    "format": "text",
+    "patterns": [r"(?m)^--root-dir[= ](?:\$\{?[A-Z_]{1,32}\}?)?/[\w./+-]{1,999}$"],
+}
 # A CDI spec where only its release counts.
 SPEC_VERSION: Keep = {"format": "yaml", "places": [[["cdiVersion"], "version"]]}
 # nvidia-cdi-refresh: the file that it writes.

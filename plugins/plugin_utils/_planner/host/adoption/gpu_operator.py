@@ -21,7 +21,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
-    host_paths,
     queries,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
@@ -249,9 +248,7 @@ def _get_kubelet_unit(facts: OperatorFacts) -> str:
 
 
 def _get_kubelet_root(facts: OperatorFacts) -> str:
-    return (
-        host_paths.keep_as_opened(processes.flag(facts.kubelet.argv, "--root-dir")) or KUBELET_ROOT
-    )
+    return facts.kubelet.directory.value or KUBELET_ROOT
 
 
 def _ask_for_pods_below(root: str) -> queries.Question:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Kubelet,
     Policy,
@@ -29,7 +28,7 @@ def find_kubelet(policy: Policy, facts: kubelet_facts.KubeletFacts) -> Kubelet:
     running = facts.process.value
     within = facts.manager.value if policy.root == "/" and running is None else None
     if within:
-        return Kubelet(present=True, endpoint=within[0].socket)
+        return Kubelet(present=True, endpoint=within[0].socket, directory=facts.directory.value)
     if policy.root != "/" or running is None:
         # A kubelet that was not verified tells nothing about its settings. But Kubernetes is here,
         # and its engine must not be restarted lightly.
@@ -44,7 +43,7 @@ def find_kubelet(policy: Policy, facts: kubelet_facts.KubeletFacts) -> Kubelet:
         present=True,
         version=facts.version.value,
         endpoint=get_engine_socket(facts),
-        directory=host_paths.keep_as_opened(processes.flag(facts.argv, "--root-dir")),
+        directory=facts.directory.value,
     )
 
 

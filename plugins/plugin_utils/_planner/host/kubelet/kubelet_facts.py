@@ -10,7 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
     Fact,
     Lookup,
@@ -36,9 +39,11 @@ PROGRAMS = ("/usr/bin/kubelet", "/usr/local/bin/kubelet", "/opt/bin/kubelet")
 UNIT = "kubelet.service"
 KUBELET_VERSION = ["kubelet", "--version"]
 VERSION = re.compile(r"v(\d{1,9}\.\d{1,9}\.\d{1,9})")
+ROOT_DIR = "--root-dir"
+VARIABLE = re.compile(r"\$\{?([A-Z_]+)\}?")
 READ_FLAGS = {
     "--config": "path", "--config-dir": "path", "--container-runtime-endpoint": "address", "--cgroup-driver": "name",
-    "--feature-gates": "features", "--root-dir": "path",
+    "--feature-gates": "features", ROOT_DIR: "path",
 }  # fmt: skip
 # version 2 of control groups, and version 1's hierarchy of systemd
 GROUP_ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd")
@@ -56,17 +61,19 @@ class KubeletFacts:
     """A host's facts about its kubelet.
 
     process: the verified one that runs, None if none does. version: '' if its program reports none.
-    pod_groups: the control groups that pods have. files, folders: its configuration, by path and by
-    pattern. kubeadm_flags: the text of kubeadm's file. answers: what an engine answers that is
-    asked for its cgroup driver, with the question, by its socket and process. manager: the manager
-    in whose program a kubelet runs now, with its unit. kubernetes_title: the title of a Kubernetes
-    whose kubelet is a part of another program, '' for none. unverified: root's processes of that
-    name that break a rule. has_unit: systemd knows kubelet.service. has_program: a program of that
-    name is in a usual place.
+    directory: what it was started with as --root-dir, '' if that is not known. pod_groups: the
+    control groups that pods have. files, folders: its configuration, by path and by pattern.
+    kubeadm_flags: the text of kubeadm's file. answers: what an engine answers that is asked for its
+    cgroup driver, with the question, by its socket and process. manager: the manager in whose
+    program a kubelet runs now, with its unit. kubernetes_title: the title of a Kubernetes whose
+    kubelet is a part of another program, '' for none. unverified: root's processes of that name
+    that break a rule. has_unit: systemd knows kubelet.service. has_program: a program of that name
+    is in a usual place.
     """
 
     process: Fact[Mapping[str, Any] | None]
     version: Fact[str]
+    directory: Fact[str]
     pod_groups: Fact[tuple[str, ...]]
     files: Lookup[str, ObservedFile]
     folders: Lookup[str, tuple[ObservedFile, ...]]
@@ -93,6 +100,10 @@ def list_kubelet_questions(policy: Policy) -> list[queries.Question]:
         return files
     return [
         *files,
+        *(
+            queries.ask_for_file(path, file_places.KUBELET_FLAGS)
+            for path in known.list_kubelet_flag_files()
+        ),
         queries.ask_for_units([UNIT, *known.list_kubelet_units()]),
         ask_for_kubelet_process(),
         queries.ask_for_command(KUBELET_VERSION, process="kubelet"),
@@ -126,6 +137,7 @@ def _read_kubelet_facts(obs: Observation) -> KubeletFacts:
     return KubeletFacts(
         process=Fact(lambda: _find_kubelet_process(obs)),
         version=Fact(lambda: _read_kubelet_version(obs)),
+        directory=Fact(lambda: _read_kubelet_directory(obs)),
         pod_groups=Fact(
             lambda: tuple(
                 str(entry["path"])
@@ -147,6 +159,25 @@ def _read_kubelet_facts(obs: Observation) -> KubeletFacts:
 def _find_kubelet_process(obs: Observation) -> Mapping[str, Any] | None:
     """Return the process of the kubelet that runs here, provided that it was verified; else None."""
     return next((p for p in obs.processes() if processes.get_program_name(p) == "kubelet"), None)
+
+
+def _read_kubelet_directory(obs: Observation) -> str:
+    """Return the directory that the kubelet has by its own flags, or by those of the manager in
+    whose program it runs; '' if it has the usual one, or if none runs.
+    """
+    process = _find_kubelet_process(obs)
+    if process is not None:
+        return host_paths.keep_as_opened(processes.flag(process.get("argv") or (), ROOT_DIR))
+    within = known.find_kubelet_manager(obs)
+    place = within[0].place if within else None
+    if place is None:
+        return ""
+    text = (
+        obs.get_text(place.kubelet_flags, file_places.KUBELET_FLAGS) if place.kubelet_flags else ""
+    )
+    given = processes.flag(text.split(), ROOT_DIR)
+    named = VARIABLE.sub(lambda found: place.variables.get(found[1], found[0]), given)
+    return host_paths.keep_as_opened(named or place.kubelet_directory)
 
 
 def _read_kubelet_version(obs: Observation) -> str:

@@ -355,6 +355,11 @@ def list_kubelet_directories() -> list[str]:
     return [m.place.kubelet_directory for m in MANAGERS if m.place and m.place.kubelet_directory]
 
 
+def list_kubelet_flag_files() -> list[str]:
+    """List the files that have the flags of a kubelet within another program."""
+    return [m.place.kubelet_flags for m in MANAGERS if m.place and m.place.kubelet_flags]
+
+
 def find_kubelet_manager(obs: Observation) -> tuple[Manager, str] | None:
     """Return a manager in whose program a kubelet runs now, and its unit. None if there is none."""
     places = (

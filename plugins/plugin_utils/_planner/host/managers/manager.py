@@ -92,6 +92,10 @@ class ManagerPlace:
     kubelet_units: tuple[str, ...] = ()  # of the kubelet, if it is not within `units`
     # of the kubelet (--root-dir), as this manager starts it; empty: the usual one
     kubelet_directory: str = ""
+    # the file with the flags of a kubelet within another program, and what its variables stand for;
+    # empty: it takes none from a file
+    kubelet_flags: str = ""
+    variables: Mapping[str, str] = dc.field(default_factory=dict)
     load_image: str = ""  # how a person brings an image there; empty: as with any containerd
     # the file that the daemon's words go to, from the directory of its main file; empty: the
     # journal of its unit

@@ -47,6 +47,12 @@ MICROK8S = Manager(
         kubelet=True,
         kubelet_units=(KUBELET,),
         kubelet_directory="/var/snap/microk8s/common/var/lib/kubelet",  # in its args/kubelet
+        kubelet_flags="/var/snap/microk8s/current/args/kubelet",
+        variables={
+            "SNAP": "/snap/microk8s/current",
+            "SNAP_COMMON": "/var/snap/microk8s/common",
+            "SNAP_DATA": "/var/snap/microk8s/current",
+        },
         load_image="microk8s ctr images import FILE.tar",
     ),
     operator=OperatorToolkit(

@@ -112,6 +112,8 @@ def host(
 
 PODS = {"/var/lib/kubelet/pods": {"content": None, "type": "dir"}}
 DATA_PODS = {"/data/kubelet/pods": {"content": None, "type": "dir"}}
+SNAP = "/var/snap/microk8s/common/var/lib/kubelet"
+SNAP_PODS = {f"{SNAP}/pods": {"content": None, "type": "dir"}}
 NO_ANSWER = {"error": {"kind": "timeout", "message": "no answer"}}
 
 STATES: list[tuple[str, dict[str, Any], str, str]] = [
@@ -122,6 +124,8 @@ STATES: list[tuple[str, dict[str, Any], str, str]] = [
      "the kubelet keeps a pod"),
     ("the same, below another root directory", {"files": {**DATA_PODS, f"/data/kubelet/{ITS_POD}": ""}, "root": "/data/kubelet",
      "processes": (ELSEWHERE,)}, "live", "the kubelet keeps a pod"),
+    ("the same, below MicroK8s' directory", {"files": {**SNAP_PODS, f"{SNAP}/{ITS_POD}": ""}, "root": SNAP, "processes": (), "unit": None,
+     "units": {"snap.microk8s.daemon-kubelite.service": OLD}}, "live", "the kubelet keeps a pod"),
     ("a kubelet that has settled, and nothing of it", {"files": PODS}, "dead", "active for 10 minutes"),
     ("the same with what a process has left", {"files": PODS, "marks": (TOOLKIT, gpu_operator.PID_FILE)}, "dead", "active for 10 minutes"),
     ("with what the validator writes whoever installed the toolkit", {"files": {**PODS, other_writers.OPERATOR_MARK: ""}}, "dead",

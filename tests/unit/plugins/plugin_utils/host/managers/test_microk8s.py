@@ -12,6 +12,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import projector
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     queries,
     transaction,
@@ -43,6 +44,7 @@ from tests.unit.seen_containerds import find_containerd, plan_containerd
 
 ARGS = "/var/snap/microk8s/current/args"
 TEMPLATE, SNAP = f"{ARGS}/containerd-template.toml", "/snap/microk8s/current/meta/snap.yaml"
+FLAGS = f"{ARGS}/kubelet"
 SOCKET, UNIT = (
     "/var/snap/microk8s/common/run/containerd.sock",
     "snap.microk8s.daemon-containerd.service",
@@ -95,6 +97,7 @@ def host(
     state: str = "active",
     loaded: bool = False,
     mode: str = "process",
+    flags: str = "",
 ) -> Observation:
     """A node whose containerd was started by the path of the snap's revision; loaded: it works with
     our handler.
@@ -126,7 +129,7 @@ def host(
         UNIT: {"Type": "notify", "ActiveState": state, "InvocationID": "abc", "KillMode": mode},
         "snap.microk8s.daemon-kubelite.service": {"Type": "simple", "ActiveState": state},
     }
-    files = {TEMPLATE: text, SNAP: snap}
+    files = {TEMPLATE: text, SNAP: snap, FLAGS: flags}
     return builders.obs(
         files=files,
         processes=[daemon] if state == "active" else [],
@@ -284,6 +287,36 @@ def test_its_kubelet_is_a_unit_of_its_own_on_the_same_socket() -> None:
     assert not kubelet.find_kubelet(
         Policy(), kubelet_facts.read_kubelet_facts(host(state="inactive"))
     ).present
+
+
+COMMON = "/var/snap/microk8s/common"
+# What its args/kubelet says, and the directory of the kubelet.
+ROOT_DIRS = {
+    "as it comes": ("--root-dir=${SNAP_COMMON}/var/lib/kubelet", f"{COMMON}/var/lib/kubelet"),
+    "no such flag": ("--fail-swap-on=false", f"{COMMON}/var/lib/kubelet"),
+    "no file": ("", f"{COMMON}/var/lib/kubelet"),
+    "elsewhere": ("--v=2\n--root-dir=/data/kubelet\n--fail-swap-on=false", "/data/kubelet"),
+    "as two words": ("--root-dir /data//kubelet/", "/data/kubelet"),
+    "the last one counts": ("--root-dir=/a\n--root-dir=/b", "/b"),
+    "another variable": ("--root-dir=$SNAP_DATA/kubelet", "/var/snap/microk8s/current/kubelet"),
+}
+
+
+@pytest.mark.parametrize(("flags", "directory"), ROOT_DIRS.values(), ids=ROOT_DIRS)
+def test_the_directory_of_its_kubelet_is_that_of_its_flags(flags: str, directory: str) -> None:
+    shown = projector.project_file(flags.encode(), file_places.KUBELET_FLAGS).data.decode()
+    facts = kubelet_facts.read_kubelet_facts(host(flags=shown))
+    assert kubelet.find_kubelet(Policy(), facts).directory == directory
+    stopped = kubelet_facts.read_kubelet_facts(host(flags=shown, state="inactive"))
+    assert kubelet.find_kubelet(Policy(), stopped).directory == ""
+
+
+def test_of_its_flags_only_the_directory_leaves_the_host() -> None:
+    text = "--token=secret\n--root-dir=/data/kubelet\n# --root-dir=/secret\n--root-dir=a secret\n"
+    shown = projector.project_file(text.encode(), file_places.KUBELET_FLAGS).data.decode()
+    hidden = [line for line in shown.splitlines() if line != "--root-dir=/data/kubelet"]
+    assert len(hidden) == 3
+    assert not any(set(line) - {"#", "x"} for line in hidden)
 
 
 def test_in_a_bare_tree_the_template_is_found_edited_and_given_back(tmp_path: pathlib.Path) -> None:
