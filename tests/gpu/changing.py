@@ -4,15 +4,22 @@
 """Change what is only changed on a machine of one's own, and put it back: modes of GPUs, and MPS.
 
 The commands are those of the planner. The program that measures runs them, so that it can put back
-whatever was begun, also if a command hangs or somebody ends the program.
+whatever was begun, also if a command hangs or somebody ends the program. Each change is noted in a
+file before it is made: of a program that was killed, the next one puts it back. A boot undoes all
+of it, and takes the file with it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
     modes,
@@ -26,18 +33,69 @@ from tests.gpu import steps
 OTHERS = {resource.MODE: ("EXCLUSIVE_PROCESS", "DEFAULT"), resource.SLICE: ("long", "short")}
 IN_USE = ["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"]
 CONTROL = "nvidia-cuda-mps-control"
+NOTES = Path("/run/gpufleet-gpu")  # root's; what was begun, and the lock of who changes something
+FOLDER = "gpufleet-mps-"  # of MPS, how its name begins
 SHORT = 3  # seconds for a command after one that hung
 Run = Callable[..., tuple[int, str, str]]
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A change that was begun: a mode of a GPU with its values, or MPS in a folder."""
+
+    gpu: str = ""
+    what: str = ""
+    before: str = ""
+    after: str = ""
+    folder: str = ""
+
+
+@contextlib.contextmanager
+def take_turn() -> Iterator[None]:
+    """Hold the lock of who changes something, which the kernel frees when its holder dies.
+
+    Raise steps.Failed if another program has it.
+    """
+    NOTES.mkdir(mode=0o700, exist_ok=True)
+    lock = os.open(NOTES / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise steps.Failed("failed", "Another measurement changes this machine") from None
+    finally:
+        os.close(lock)
+
+
+def read_notes() -> list[Begun]:
+    """Return what a program has begun and not put back. Raise steps.Failed if that is not known."""
+    try:
+        return [Begun(**one) for one in json.loads((NOTES / "begun").read_text())]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError) as exc:
+        raise steps.Failed("failed", f"{NOTES / 'begun'} cannot be read: {exc}") from None
+
+
+def write_notes(begun: Sequence[Begun]) -> None:
+    """Note what is to be put back, as a whole or not at all."""
+    (NOTES / "new").write_text(json.dumps([asdict(one) for one in begun]))
+    (NOTES / "new").rename(NOTES / "begun")
+
+
 @dataclass
 class Change:
-    """The changes that were begun, each with the command that undoes it."""
+    """The changes that were begun. left: by a program that was killed."""
 
     run: Run
-    undo: list[tuple[list[str], str]] = field(default_factory=list)
+    begun: list[Begun] = field(default_factory=list)
+    left: bool = False
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     seconds: int = modes.SECONDS
+
+    def note(self, begun: Begun) -> None:
+        self.begun.append(begun)
+        write_notes(self.begun)
 
     def ask(self, argv: Sequence[str], text: str = "") -> str:
         """Return what a command prints. Raise steps.Failed if it fails."""
@@ -62,7 +120,7 @@ class Change:
         after = next(value for value in OTHERS[what] if value != before)
         if what == resource.SLICE and before not in wanted.INTERVALS:
             raise steps.Failed("failed", f"the time slice is {before}, which cannot be put back")
-        self.undo.append((build_setter(gpu, what, before), ""))
+        self.note(Begun(gpu, what, before, after))
         self.ask(build_setter(gpu, what, after))
         told = self.read(gpu, what)
         if told != after:
@@ -73,23 +131,42 @@ class Change:
 
     def try_mps(self, folder: str) -> str:
         """Start the daemon of MPS, ask it, and leave its end to the undoing."""
-        for key in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"):
-            self.environment[key] = folder
-        self.undo.append(([CONTROL], "quit\n"))
+        self.note(Begun(folder=folder))
+        self.use_folder(folder)
         self.ask([CONTROL, "-d"])
         said = self.ask([CONTROL], "get_default_active_thread_percentage\n")
         return f"MPS: its daemon answers {said.strip()}"
 
+    def use_folder(self, folder: str) -> None:
+        for key in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"):
+            self.environment[key] = folder
+
     def put_back(self) -> Iterator[str]:
-        """Undo everything, the last change first. Yield a sentence about each that failed."""
-        while self.undo:
-            argv, text = self.undo.pop()
+        """Undo everything, the last change first. Yield a sentence about each that failed, which
+        stays noted.
+        """
+        failed: list[Begun] = []
+        while self.begun:
+            one = self.begun.pop()
             try:
-                self.ask(argv, text)
+                self.undo(one)
             except steps.Failed as exc:
                 # the others are tried all the same, in the time of the whole
                 self.seconds = SHORT if exc.code == "timeout" else self.seconds
+                failed.insert(0, one)
                 yield exc.sentence
+            write_notes([*self.begun, *failed])
+
+    def undo(self, one: Begun) -> None:
+        """Undo one change. What a program has left may be another by now, and stays then."""
+        if one.folder:
+            if not self.left or (os.path.isdir(one.folder) and os.listdir(one.folder)):
+                self.use_folder(one.folder)
+                self.ask([CONTROL], "quit\n")
+            if FOLDER in one.folder:
+                shutil.rmtree(one.folder, ignore_errors=True)
+        elif not self.left or self.read(one.gpu, one.what) == one.after:
+            self.ask(build_setter(one.gpu, one.what, one.before))
 
 
 def build_setting(gpu: str, what: str, value: str) -> resource.GpuModeSetting:

@@ -138,6 +138,8 @@ class Measurement(object):
             self.enter_each(made)
         if self.given.change:
             self.change()
+        else:
+            self.tell_left_changes()
         return self.found
 
     def look(self):
@@ -308,8 +310,35 @@ class Measurement(object):
         if self.hangs:
             self.report.add("changes", report.SKIPPED, "The driver hangs: see %s." % self.hangs)
             return
+        try:
+            with changing.take_turn():
+                left = changing.Change(steps.run, changing.read_notes(), left=True)
+                if left.begun and not self.put_back(left, "put back what was left"):
+                    return
+                self.make_changes(changing)
+        except steps.Failed as exc:
+            self.report.add("changes", report.FAILED, exc.sentence, 0, exc.code)
+
+    def tell_left_changes(self):
+        """Report what a measurement that was killed has changed."""
+        try:
+            from tests.gpu import changing
+
+            left = changing.read_notes()
+        except (ImportError, SyntaxError):  # of a Python that is too old to change anything
+            return
+        except steps.Failed as exc:
+            self.report.add("left changes", report.FAILED, exc.sentence, 0, exc.code)
+            return
+        if left:
+            told = (
+                "A measurement that was killed has left %d changes. --change puts them back first."
+            )
+            self.report.add("left changes", report.FAILED, told % len(left), 0, "not-put-back")
+
+    def make_changes(self, changing):
         change = changing.Change(steps.run)
-        folder = tempfile.mkdtemp(prefix="gpufleet-mps-")
+        folder = tempfile.mkdtemp(prefix=changing.FOLDER)
         try:
             if change.ask(changing.IN_USE).strip():
                 self.report.add("changes", report.SKIPPED, "Programs use the GPUs.", 0, "in-use")
@@ -320,8 +349,8 @@ class Measurement(object):
         except steps.Failed as exc:
             self.report.add("changes", report.FAILED, exc.sentence, 0, exc.code)
         finally:
-            self.put_back(change)
-            shutil.rmtree(folder, ignore_errors=True)
+            if self.put_back(change, "put back"):  # else a daemon may still be asked there to end
+                shutil.rmtree(folder, ignore_errors=True)
 
     def try_change(self, name, make):
         began = time.monotonic()
@@ -332,17 +361,19 @@ class Measurement(object):
             result = report.DIFFERS if code == report.DIFFERS else report.FAILED
         self.report.add(name, result, told + ".", time.monotonic() - began, code)
 
-    def put_back(self, change):
+    def put_back(self, change, name):
+        """Put everything back, and report it. Return whether that went well."""
         with EndingSignalsIgnored():
             troubles = list(change.put_back())
         told = "; ".join(troubles) if troubles else "Everything is as it was"
         self.report.add(
-            "put back",
+            name,
             report.FAILED if troubles else report.SAME,
             told + ".",
             0,
             "not-put-back" if troubles else "",
         )
+        return not troubles
 
 
 def make_environment(kind):

@@ -625,6 +625,8 @@ class Machine:
         self, argv: list[str], _seconds: float, stdin: bytes = b"", environment: Any = None
     ) -> tuple[int, str, str]:
         self.asked += 1
+        if argv == [changing.CONTROL, "-d"]:
+            Path(environment["CUDA_MPS_PIPE_DIRECTORY"], "control").touch()
         if self.asked - 1 == self.fails:
             if self.error:
                 self.act(argv, stdin)  # it was done, and its end is not known
@@ -646,6 +648,12 @@ class Machine:
         if "compute-policy" in argv:
             return f"|   0     Timeslice        {self.modes['time slice']}   |\n"
         return self.modes["compute mode"] + "\n"
+
+
+@pytest.fixture(autouse=True)
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(changing, "NOTES", tmp_path / "notes")
+    return tmp_path / "notes"
 
 
 def change(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> main.Measurement:
@@ -681,6 +689,78 @@ def test_whatever_happens_is_put_back(at: int, error: str, monkeypatch: pytest.M
     one = change(machine, monkeypatch)
     assert (machine.modes, machine.daemon) == (MODES, False)
     assert report.STATUSES[one.report.get_outcome()] > 1
+
+
+class Killed(BaseException):
+    """SIGKILL, after which nothing of the program is done."""
+
+
+@pytest.mark.parametrize("at", range(LAST))
+def test_what_a_killed_measurement_has_left_is_put_back_by_the_next(
+    at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(at, Killed())
+    with monkeypatch.context() as dying:
+        dying.setattr(main.Measurement, "put_back", lambda *_more: None)
+        with pytest.raises(Killed):
+            change(machine, dying)
+    begun = len(changing.read_notes())
+    told = measured()
+    told.tell_left_changes()
+    assert [c["code"] for c in told.report.checks] == ["not-put-back"] * bool(begun)
+    machine.fails, left = -1, dict(machine.modes)
+    monkeypatch.setattr(main.Measurement, "make_changes", lambda *_more: None)
+    one = change(machine, monkeypatch)
+    assert (machine.modes, machine.daemon) == (MODES, False), left
+    assert [c["name"] for c in one.report.checks] == ["put back what was left"] * bool(begun)
+    assert changing.read_notes() == []
+
+
+def test_what_is_another_since_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    gpu = OWN["gpus"][0]["uuid"]
+    begun = changing.Begun(gpu, "compute mode", "DEFAULT", "EXCLUSIVE_PROCESS")
+    changing.NOTES.mkdir()
+    changing.write_notes([begun])
+    machine.modes["compute mode"] = "Prohibited"
+    monkeypatch.setattr(main.Measurement, "make_changes", lambda *_more: None)
+    change(machine, monkeypatch)
+    assert machine.modes["compute mode"] == "Prohibited"
+    assert changing.read_notes() == []
+
+
+def test_what_cannot_be_put_back_stays_noted_and_nothing_else_is_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine(LAST)
+    change(machine, monkeypatch)
+    (left,) = changing.read_notes()
+    machine.fails = machine.asked
+    assert [c["name"] for c in change(machine, monkeypatch).report.checks] == [
+        "put back what was left"
+    ]
+    assert changing.read_notes() == [left]
+    machine.fails = -1
+    assert change(machine, monkeypatch).report.get_outcome() == "same"
+    assert (machine.modes, machine.daemon) == (MODES, False)
+
+
+def test_two_measurements_do_not_change_a_machine_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    with changing.take_turn():
+        one = change(machine, monkeypatch)
+    assert [(c["name"], c["result"]) for c in one.report.checks] == [("changes", "failed")]
+    assert machine.asked == 0
+
+
+def test_notes_that_cannot_be_read_stop_every_change(
+    notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes.mkdir()
+    (notes / "begun").write_text("[{")
+    machine = Machine()
+    assert change(machine, monkeypatch).report.get_outcome() == "failed"
+    assert machine.asked == 0
 
 
 def test_what_cannot_be_put_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
