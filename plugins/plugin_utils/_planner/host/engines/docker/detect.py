@@ -427,6 +427,7 @@ def plan_instance(
             info,
             lag,
             facts.hooks,
+            gpus_flag.list_coming_hooks(policy, facts.programs.packages, decision),
             docker_plan.parse_docker_series(instance),
             facts.active_seconds.get(instance.unit),
             instance.unit in facts.earlier.pending_units,

@@ -14,14 +14,23 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
+    versions,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Decision,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import base_package
 
 HOOK, CDI_HOOK = "/usr/bin/nvidia-container-runtime-hook", "/usr/bin/nvidia-cdi-hook"
 CDI_HOOK_SINCE = (29, 2)  # https://github.com/moby/moby/pull/50228
+CDI_HOOK_PACKAGED = (1, 17, 0)  # the first release of the toolkit whose base package has it
 
 
 @dc.dataclass(frozen=True)
@@ -55,17 +64,37 @@ def read_hook_facts(obs: Observation) -> GpusFlagFacts:
     return GpusFlagFacts(Fact(read_changes), Fact(lambda: float(obs.host.get("epoch") or 0.0)))
 
 
-def has_missed_hooks(
-    facts: GpusFlagFacts, series: tuple[int, int], active_seconds: float | None
-) -> bool:
-    """Tell whether programs for `--gpus` are there, and all of them came after the daemon began.
+def list_coming_hooks(
+    policy: Policy, packages: base_package.PackageFacts, decision: Decision
+) -> frozenset[str]:
+    """List the programs that this run's packages bring. Of one that is there already, a daemon has
+    found the predecessor.
+    """
+    if not base_package.installs(policy, packages):
+        return frozenset()
+    wanted = policy.toolkit_version or packages.candidates.get(base_package.NAME) or ""
+    version = versions.parse_engine_version(wanted)
+    coming = {CDI_HOOK} if version is None or version.release >= CDI_HOOK_PACKAGED else set()
+    return frozenset({*coming, HOOK} if decision.runtime_mode == "legacy" else coming)
 
-    series: Docker's. active_seconds: for how long its unit has been active, None if that is not
-    known. A program from the future shows that the clock was set back: then its time tells nothing.
+
+def has_missed_hooks(
+    facts: GpusFlagFacts,
+    coming: frozenset[str],
+    series: tuple[int, int],
+    active_seconds: float | None,
+) -> bool:
+    """Tell whether programs for `--gpus` are there or come with this run, and all of them came
+    after the daemon began.
+
+    coming: the programs that this run brings. series: Docker's. active_seconds: for how long its
+    unit has been active, None if that is not known. A program from the future shows that the clock
+    was set back: then its time tells nothing.
     """
     read = (HOOK, CDI_HOOK) if series >= CDI_HOOK_SINCE else (HOOK,)
-    changed = [time for path, time in facts.changed.value.items() if path in read]
     now = facts.now.value
+    times = {**dict.fromkeys(coming, now), **facts.changed.value}
+    changed = [time for path, time in times.items() if path in read]
     if active_seconds is None or not now or not changed or max(changed) > now:
         return False
     return min(changed) > now - active_seconds

@@ -448,6 +448,7 @@ def find_missed_hooks(
     info: Mapping[str, Any],
     lag: Lag,
     hooks: gpus_flag.GpusFlagFacts,
+    coming: frozenset[str],
     series: tuple[int, int],
     active_seconds: float | None,
     left: bool,
@@ -458,12 +459,13 @@ def find_missed_hooks(
     predecessor was found. That is not so if its restart was left to a person, since a reload alone
     shows it our runtime.
 
-    left: whether an earlier run has left the restart to a person, by the journal.
+    coming: programs that this run brings. left: whether an earlier run has left the restart to a
+    person, by the journal.
     """
     new_here = bool(desired.paths) and not set(desired.paths) & set(info.get("Runtimes") or {})
     if lag.restart or not (new_here or left):
         return lag
-    if not gpus_flag.has_missed_hooks(hooks, series, active_seconds):
+    if not gpus_flag.has_missed_hooks(hooks, coming, series, active_seconds):
         return lag
     return Lag(lag.reload, True, messages.FINDS_HOOKS_AT_START)
 

@@ -33,6 +33,7 @@ class Case:
     more: dict[str, Any] = dc.field(default_factory=dict)
     pending: str = ""  # the unit whose restart was left to a person
     left: bool = False  # whether it is left this time
+    policy: Policy = Policy(packages="ignore")
 
 
 RESTART, RELOAD = [f"restart {UNIT}"], [f"reload {UNIT}"]
@@ -42,6 +43,22 @@ CASES = {
     "the program is older": Case(RELOAD, cdi_hook=BEFORE),
     "one of them was found": Case(RELOAD, hook=BEFORE),
     "no program is there": Case(RELOAD, cdi_hook=None),
+    "the run brings the program": Case(RESTART, cdi_hook=None, policy=Policy()),
+    "the run brings an older toolkit without it": Case(
+        RELOAD, cdi_hook=None, policy=Policy(toolkit_version="1.16.2")
+    ),
+    "the run brings another release of it": Case(
+        RELOAD, cdi_hook=BEFORE, policy=Policy(toolkit_version="1.18.0")
+    ),
+    "the run brings what this Docker does not look for": Case(
+        RELOAD, cdi_hook=None, version="29.1.3", policy=Policy()
+    ),
+    "the run brings the hook of the legacy mode": Case(
+        RESTART, cdi_hook=None, version="29.1.3", policy=Policy(injection="legacy")
+    ),
+    "the run brings it, and containers would end": Case(
+        RELOAD, cdi_hook=None, more={"containers": 2}, left=True, policy=Policy()
+    ),
     "a Docker that does not look for it": Case(RELOAD, version="29.1.3"),
     "an older Docker and its program": Case(RESTART, hook=AFTER, cdi_hook=None, version="29.1.3"),
     "the daemon's age is not known": Case(RELOAD, active=None),
@@ -89,7 +106,7 @@ def look(case: Case) -> Any:
 @pytest.mark.parametrize("name", CASES)
 def test_a_daemon_that_found_no_program_is_restarted(name: str) -> None:
     case = CASES[name]
-    plan = planned(Policy(), look(case))
+    plan = planned(case.policy, look(case))
     assert acts(plan) == case.does
     assert plan.pending == ((UNIT,) if case.left else ())
     assert ("docker.restart-left" in get_codes(plan.advice)) is case.left
