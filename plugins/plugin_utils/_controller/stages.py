@@ -166,7 +166,7 @@ def list_stages(plan: Plan, check: bool) -> list[Plan]:
     """Return the plans to send now.
 
     Check mode does not carry out the first stage, so a new plan would not be better. Everything is
-    tried as it is planned.
+    tried as it is planned, also where no program reads it: the host judges the places of the files.
     """
     if not check:
         return list(plan.first) or ([plan] if plan.acts else [])
@@ -174,7 +174,7 @@ def list_stages(plan: Plan, check: bool) -> list[Plan]:
     rest = merge_plans(
         [*(part for part in plan.first if not part.validate), dc.replace(plan, first=())]
     )
-    return [part for part in (*tried, rest) if part.validate]
+    return [part for part in (*tried, rest) if part.validate or part.changes]
 
 
 def apply_plans_in_turn(

@@ -134,6 +134,35 @@ def test_check_mode_tells_the_same_differences_and_tries_what_can_be_tried(
     assert [d["before"] for d in would["differences"]] == [None, None, None]
 
 
+UNREAD = dc.replace(REST, validate=())  # as on a host with Podman alone, or with Docker 20.10
+# what is planned -> what check mode tries
+TRIED: dict[str, tuple[Plan, list[str]]] = {
+    "a file that a program reads": (REST, ["write /etc/own"]),
+    "a file that no program reads": (UNREAD, ["write /etc/own"]),
+    "such a file behind packages": (
+        dc.replace(UNREAD, first=(INSTALL,)),
+        ["install write /etc/own"],
+    ),
+    "packages alone": (INSTALL, []),
+    "nothing": (Plan(), []),
+}
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_check_mode_tries_every_place_that_a_run_writes_to(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The host refuses places that others may write to, or that are read-only, before anything is
+    done: check mode must not announce a change there.
+    """
+    planned, tried = TRIED[name]
+    host = Host(monkeypatch)
+    monkeypatch.setattr(host, "plan", lambda _policy, _seen: base.Outcome(planned))
+    host.converge(check=True)
+    assert host.parts == tried
+    assert all(request["check"] for request in host.sent)
+
+
 @pytest.mark.parametrize(
     ("answers", "parts", "changed", "says"),
     [
