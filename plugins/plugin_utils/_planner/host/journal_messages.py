@@ -37,7 +37,7 @@ CHANGED_REMOVED = Sentence(
     "collection: it is removed all the same, and the newest entry of the host's journal keeps its "
     "content",
 )
-KEY_BY_KEY = Sentence("restore.key-by-key", "removed key by key")
+KEY_BY_KEY = Sentence("restore.key-by-key", "taken back key by key")
 BACK_BEFORE = Sentence("restore.back-before", "state: absent restores what was there before")
 BACK_KEPT = Sentence(
     "restore.back-kept",

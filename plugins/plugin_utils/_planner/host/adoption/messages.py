@@ -185,6 +185,11 @@ RUNTIME_USED_WITH_SETTINGS = Sentence(
     "the runtime is used as it is, with the settings that it has in addition to its program",
     next="{step}",
 )
+RUNTIME_REPOINTED = Sentence(
+    "adoption.runtime-gets-program",
+    "the runtime gets the program of this collection, and keeps its other settings",
+    next="{step}",
+)
 CONFIGURATION_CHANGED = Sentence(
     "adoption.configuration-changed",
     "the value was changed from the toolkit's default, and the decision for this host needs another one; every other key stays",

@@ -91,6 +91,7 @@ SAFETY = (
 
 SWARM = ("swarm-resource",)  # variables that Docker Swarm sets, with commas between them
 READ = {**file_places.RUNTIME_CONFIG, SWARM: "pattern"}
+OWN_KEYS = file_places.keep_places("toml", file_places.RUNTIME_CONFIG)
 KEEP = file_places.keep_places("toml", {**READ, **owners_settings.list_owner_places(())})
 
 
@@ -409,7 +410,13 @@ def plan_absent(policy: Policy, facts: ToolkitConfigFacts) -> Plan:  # noqa: ARG
             why=messages.TOOLKIT_RESTORED.fill(),
             own=False,
         )
-        return dc.replace(back, expect_files={PATH: file.sha256})
+        # The copy shows our own keys alone, so the file has to be shown in the same way.
+        now = file_places.show_own_text(file.content or "", OWN_KEYS)
+        return dc.replace(
+            back,
+            expect_files={PATH: file.sha256},
+            diffs=((PATH, now, str(original.get("content") or "")),),
+        )
     document = facts.document.value
     before = read_earlier_document(original)
     earlier = {
@@ -426,6 +433,7 @@ def plan_absent(policy: Policy, facts: ToolkitConfigFacts) -> Plan:  # noqa: ARG
     return dc.replace(
         taken,
         changes=tuple(transaction.forget_original(c) for c in taken.changes),
+        differences=tuple(dc.replace(d, why=owned_file.BACK) for d in taken.differences),
         advice=advice,
         released=(PATH,),
     )

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     get_code,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    JOURNAL_DIR,
     Difference,
     Plan,
 )
@@ -73,7 +74,8 @@ def describe_answer_trouble(answer: Mapping[str, Any]) -> Message:
     error = answer.get("error")
     if not error:
         return Message("")
-    where = f" ({error['where']})" if error.get("where") else ""
+    where = get_trouble_place(error)
+    where = f" ({where})" if where else ""
     said = "".join(
         f". {sentence}"
         for sentence in [
@@ -95,6 +97,14 @@ def describe_answer_trouble(answer: Mapping[str, Any]) -> Message:
     return transaction_messages.FAILED.fill(phase=phase, problem=problem, step=step)
 
 
+def get_trouble_place(error: Mapping[str, Any]) -> str:
+    """Return where something went wrong, '' if the host names the journal's directory only, as it
+    does of an error that has no other place or names its own.
+    """
+    where = str(error.get("where") or "")
+    return "" if where == JOURNAL_DIR else where
+
+
 def describe_rollback(answer: Mapping[str, Any]) -> str:
     """Return the message about the rollback, '' if there was none."""
     if not answer.get("rolled_back"):
@@ -111,7 +121,7 @@ def describe_trouble(answer: Mapping[str, Any]) -> dict[str, Any]:
     trouble, error = describe_answer_trouble(answer), answer.get("error") or {}
     parts = {
         "what": trouble.what,
-        "where": str(error.get("where") or ""),
+        "where": get_trouble_place(error),
         "line": None,
         "why": trouble.why,
     }

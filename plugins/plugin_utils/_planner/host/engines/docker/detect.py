@@ -417,7 +417,7 @@ def plan_instance(
         planned,
         differences=docker_plan.list_docker_differences(doc, desired.tree, desired),
         advice=advise_on_docker_plan(policy, instance, decision, flags),
-        leftovers=list_docker_leftovers(policy, facts, doc) if decision.handler else (),
+        leftovers=list_docker_leftovers(policy, facts, doc, desired.paths),
     )
     info = facts.info.get(instance.socket) if policy.root == "/" else {}
     lag = docker_plan.find_docker_lag(desired, info)
@@ -449,14 +449,19 @@ def plan_instance(
 
 
 def list_docker_leftovers(
-    policy: Policy, facts: docker_facts.DockerFacts, doc: json_text.JsonDocument
+    policy: Policy,
+    facts: docker_facts.DockerFacts,
+    doc: json_text.JsonDocument,
+    programs: Mapping[str, str],
 ) -> tuple[Leftover, ...]:
-    """List what NVIDIA's tools wrote of our runtimes before us."""
+    """List what NVIDIA's tools wrote of our runtimes before us.
+
+    programs: each wanted runtime with the program that it will have.
+    """
     before = docker_facts.get_kept_docker_file(facts, doc.path)
-    names = [h.name for h in policy.handlers]
     packaged, never = facts.has_docker2.value, policy.adopt == "never"
     return nvidia_ctk_docker.list_ctk_docker_leftovers(
-        doc.path, doc.data, before, names, never=never, packaged=packaged
+        doc.path, doc.data, before, programs, never=never, packaged=packaged
     )
 
 

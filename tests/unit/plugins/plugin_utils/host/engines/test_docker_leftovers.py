@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import projector
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config as docker_config,
@@ -83,6 +86,19 @@ def test_the_runtime_is_used_where_it_stands(
         (tool, CONFIG, keys, exact, "adopted")
     ]
     assert (plan.changes, plan.restarts) == ((), ())  # its arguments as well, are as they were
+
+
+GONE = "/usr/local/nvidia/toolkit/nvidia-container-runtime"
+
+
+def test_a_runtime_that_gets_another_program_is_not_said_to_be_used_as_it_is() -> None:
+    text = json.dumps({"runtimes": {"nvidia": {"path": GONE}}, "default-runtime": "nvidia"})
+    kept = {CONFIG: {"existed": True, "content": text, "sha256_after": "a" * 64}}
+    after = text.replace(GONE, BINARY)
+    for now, originals in ((text, {}), (after, kept)):
+        (left,) = planned(Policy(), host(now, "nvidia", originals=originals)).leftovers
+        assert (left.tool, left.settings, left.fate) == ("gpu-operator", BOTH, "adopted")
+        assert get_code(left.why) == "adoption.runtime-gets-program"
 
 
 def test_adopt_never_names_it_as_kept() -> None:

@@ -9,6 +9,7 @@ import tomllib
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     get_code,
@@ -16,6 +17,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
     Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     toolkit_config,
@@ -290,9 +294,15 @@ def plan_removal(seen: Any) -> Plan:
 
 def test_absent_gives_back_the_bytes_that_are_still_ours() -> None:
     text = converge(Policy(), PACKAGED, record())
-    kept = {toolkit_config.PATH: {"existed": True, "sha256_after": sha(text)}}
-    plan = plan_removal(obs(files={toolkit_config.PATH: text}, originals=kept))
+    copy = file_places.show_own_text(PACKAGED, queries.ORIGINALS[0]["keep"])
+    kept = {"existed": True, "sha256_after": sha(text), "content": copy}
+    seen = file_places.show_own_text(text, toolkit_config.KEEP)
+    files = {toolkit_config.PATH: {"content": seen, "sha256": sha(text)}}
+    plan = plan_removal(obs(files=files, originals={toolkit_config.PATH: kept}))
     assert [c["op"] for c in plan.changes] == ["restore"]
+    ((_path, before, back),) = plan.diffs
+    gone = [line for line in before.splitlines() if line not in back.splitlines()]
+    assert gone == [line for line in text.splitlines() if line not in PACKAGED.splitlines()]
 
 
 OWN = """accept-nvidia-visible-devices-as-volume-mounts = true
@@ -330,6 +340,7 @@ def test_absent_gives_our_keys_the_values_from_before_where_others_changed_the_f
     found.pop("features", None)
     assert {**found, **runtime} == left
     assert [get_code(text) for text in plan.advice] == [said]
+    assert {get_code(d.why) for d in plan.differences} == {"restore.back-before"}
 
 
 def test_absent_writes_no_earlier_value_that_the_host_does_not_send() -> None:

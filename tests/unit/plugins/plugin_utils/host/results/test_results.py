@@ -40,6 +40,20 @@ def test_a_command_whose_cause_is_known_is_not_to_be_run_by_hand(case: str) -> N
     assert said.code == "transaction.command"
 
 
+@pytest.mark.parametrize(
+    ("where", "shown"),
+    [("/var/lib/gpufleet", ""), ("/var/lib/gpufleet/a1", "/var/lib/gpufleet/a1"), (None, "")],
+)
+def test_the_journals_directory_alone_is_no_place_of_an_error(
+    where: str | None, shown: str
+) -> None:
+    """The sentence names the file that it is about."""
+    error = {"phase": "expect", "message": "/etc/x: is a mount", "next": "", "where": where}
+    said = results.describe_trouble({"error": error})
+    assert said["error"]["where"] == shown
+    assert ("/var/lib/gpufleet" in str(said)) is bool(shown)
+
+
 # the end of an answer -> the parts of it that a person needs as evidence
 SEEN: dict[str, tuple[dict[str, Any], tuple[int, int, int]]] = {
     "nothing": ({}, (0, 0, 0)),
