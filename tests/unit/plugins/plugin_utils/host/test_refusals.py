@@ -247,10 +247,16 @@ def test_a_list_of_no_engine_is_refused(found: tuple[Instance, ...]) -> None:
 
 
 FAILED = down("docker.service", "failed")
+RELEASE_2 = {"packages": {"containerd": "2.1.4-1"}}
 NEXT = {
     # what is on the host -> the code of the refusal
     "a file that is no JSON": ((DOCKER, FAILED, {"files": {docker_hosts.CONFIG: "{ // mine\n}\n"}}), "docker.stopped-by-file"),
     "a file that is JSON": ((DOCKER, FAILED, {"files": {docker_hosts.CONFIG: "{}"}}), "engines.failed"),
+    "a file that is no TOML": (
+        (CONTAINERD, RELEASE_2, {"files": {"/etc/containerd/config.toml": "version = = 3\n"}}, down("containerd.service", "activating")),
+        "containerd.stopped-by-file",
+    ),
+    "a file that is TOML": ((CONTAINERD, RELEASE_2, down("containerd.service", "failed")), "engines.failed"),
     "a unit that starts again and again": ((CONTAINERD, down("containerd.service", "activating")), "engines.failed"),
     "a unit that nobody has started": ((CONTAINERD, down("containerd.service")), "engines.stopped"),
     "a masked unit that failed": ((CONTAINERD, down("containerd.service", "failed", "masked")), "engines.masked"),

@@ -232,7 +232,7 @@ def _build_containerd_instance(policy: Policy, facts: ContainerdFacts, daemon: D
     serves = not refusal
     refusal = (
         refusal
-        or _refuse_stopped_daemon(policy, facts, daemon)
+        or _refuse_stopped_daemon(policy, facts, daemon, reported)
         or (_refuse_silent_daemon(facts, daemon, socket, files, reported) if silent else Refusal())
     )
     detects = detected.explain_detection(policy, manager, files, version)
@@ -271,17 +271,31 @@ def _build_containerd_instance(policy: Policy, facts: ContainerdFacts, daemon: D
     )
 
 
-def _refuse_stopped_daemon(policy: Policy, facts: ContainerdFacts, daemon: Daemon) -> Refusal:
+def _refuse_stopped_daemon(
+    policy: Policy, facts: ContainerdFacts, daemon: Daemon, reported: Version | None
+) -> Refusal:
     """Return the refusal of a daemon that does not run, or that runs with another file than the
     options name; an empty one if it runs.
 
-    A stopped daemon can neither report nor prove anything, so nothing is written for it.
+    A stopped daemon can neither report nor prove anything, so nothing is written for it. If it
+    cannot read a file, the likeliest cause, the refusal names that file. reported: its version, None
+    if it is unknown.
     """
     if daemon.running:
         return Refusal()
     whose = f"{daemon.manager.title}'s containerd" if daemon.manager.own_engine else "containerd"
     if daemon.instead:
         return refusals.refuse_other_file(policy, whose, daemon.instead)
+    version = reported or versions.parse_engine_version(_get_package_version(facts, daemon.manager))
+    try:
+        if version:
+            containerd_config.load_containerd_files(facts.config, daemon.config, version)
+    except PlanError as broken:
+        place = f"{broken.where}:{broken.line}" if broken.line else broken.where
+        problem, step = broken.message.drop_step(), broken.next
+        row = about_daemons.CONTAINERD_STOPPED_BY_FILE
+        cause = row.fill(engine=whose, place=place, problem=problem, step=step)
+        return Refusal(cause, kind="stopped")
     unit = facts.serving.units.get(daemon.unit) if daemon.unit else {}
     return refusals.refuse_stopped_unit(unit, whose, daemon.unit)
 

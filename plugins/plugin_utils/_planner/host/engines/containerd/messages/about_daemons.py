@@ -16,6 +16,11 @@ RELATIVE_PATH = Sentence(
     "containerd was started with a relative configuration path ({config}), so the file cannot be determined",
     next="Start it with an absolute path and run again",
 )
+CONTAINERD_STOPPED_BY_FILE = Sentence(
+    "containerd.stopped-by-file",
+    "{engine} does not run, and it cannot read a file: {place}: {problem}",
+    next="{step}. Then start it and run again",
+)
 CRI_DISABLED = Sentence(
     "containerd.cri-disabled",
     "CRI is switched off in this containerd: {where} lists it in disabled_plugins, so settings for CRI would have no effect",
