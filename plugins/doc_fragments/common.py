@@ -431,10 +431,20 @@ options:
         install newer packages by themselves (unattended-upgrades, dnf-automatic, SUSE's timers, a prepared update) while nothing holds
         the driver, a newest kernel without an NVIDIA module, nouveau, Secure Boot without the key of the module, and kernel modules of
         the kind that does not serve a GPU. Nothing is changed.
-      - V(ignore) asks nothing of it.
+      - V(hold) also holds the packages of the driver as one. apt, dnf (by its plugin versionlock) and zypper then leave them as they are,
+        and unattended-upgrades leaves them out by a file of its own. With modules that are built for each kernel
+        (C(linux-modules-nvidia-*)) the packages that bring kernels are held with them. A package that a person has held before stays held.
+        A record, C(/etc/gpufleet-driver-hold.json), has the date, the reason and the packages, and each run says its age.
+      - With V(advise) again, or with O(state=absent), a hold of this collection is taken back.
+      - V(ignore) asks nothing of the driver, and leaves a hold from before as it is.
     type: str
-    choices: [ignore, advise]
+    choices: [ignore, advise, hold]
     default: advise
+  driver_hold_reason:
+    description:
+      - Why the driver is held, for O(driver=hold). It is written to the record, and each run shows it with the age of the hold.
+    type: str
+    default: ""
 """
 
     DEVICE_NODES = r"""

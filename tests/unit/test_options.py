@@ -85,7 +85,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("annotation_prefixes",), ("containerd_runtime", "toolkit_config")),
     # packages and device nodes
     (("bundle_file",), (*HOST, "toolkit_packages", "toolkit_repository")),
-    (("device_nodes", "driver"), HOST),
+    (("device_nodes", "driver", "driver_hold_reason"), HOST),
     (
         (
             "packages",

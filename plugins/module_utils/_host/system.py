@@ -62,7 +62,7 @@ def list_installed_packages(root, names, candidates=False, like=None):
     if database == "dpkg":
         answer = {"manager": "dpkg", "installed": _list_dpkg(root, names), "candidates": {}}
         if like:
-            answer["like"] = _match_dpkg(root, like)
+            answer["like"] = _match_dpkg(root, like, candidates and not root)
         wanted = [
             name
             for name in names
@@ -121,14 +121,20 @@ def _list_dpkg(root, names):
     return {name: _get_field(_find_dpkg(text, name), "Version") or None for name in names}
 
 
-def _match_dpkg(root, like):
-    """Return [name, version, who made it, whether it is held] of installed packages."""
+def _match_dpkg(root, like, offers):
+    """Return [name, version, who made it, whether it is held, what apt offers] of installed
+    packages. offers: whether apt is asked.
+    """
     text, found = _read_dpkg_status(root), []
     for name in sorted(set(re.findall("\nPackage: ((?:%s))\n" % like, text))):
         stanza = _find_dpkg(text, name)
         if stanza:
             fields = [_get_field(stanza, field) for field in ("Version", "Maintainer", "Status")]
-            found.append([name, fields[0], fields[1][:128], fields[2].startswith("hold ")])
+            found.append([name, fields[0], fields[1][:128], fields[2].startswith("hold "), ""])
+    if offers and found:
+        newest = _list_apt_offers([row[0] for row in found]).get("candidates", {})
+        for row in found:
+            row[4] = newest.get(row[0]) or ""
     return found
 
 
@@ -188,7 +194,7 @@ def _match_rpm(like):
         raise host_files.HostError("failed", "rpm -qa ended with exit status %s" % answer["rc"])
     lines = sorted(set(answer["stdout"].splitlines()))
     every = [line.split(" ", 2) for line in lines if re.match("(?:%s) " % like, line)]
-    return [[name, version, vendor[:128], False] for name, version, vendor in every]
+    return [[name, version, vendor[:128], False, ""] for name, version, vendor in every]
 
 
 def _list_apt_offers(names):

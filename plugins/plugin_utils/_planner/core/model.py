@@ -146,8 +146,9 @@ class Policy:
     cdi_missing_nodes: Literal["fail", "allow"] = "fail"
     device_nodes: Literal["ignore", "present"] = "ignore"
     gpus: int | None = None  # how many the host should have; None: not said
-    # whether advice says what may take the driver out of order
-    driver: Literal["ignore", "advise"] = "advise"
+    # whether advice says what may take the driver out of order, and whether its packages are held
+    driver: Literal["ignore", "advise", "hold"] = "advise"
+    driver_hold_reason: str = ""
     # None: not looked at; empty: what an earlier run set is taken back
     sharing: Mapping[str, Any] | None = None
     cdi_refresh: Literal["converge", "watch"] = "converge"

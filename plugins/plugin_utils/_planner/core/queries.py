@@ -338,11 +338,13 @@ def ask_for_packages(names: list[str], *, candidates: bool = False) -> Question:
     return {**q, "candidates": True} if candidates else q
 
 
-def ask_for_packages_like(name: str, like: str) -> Question:
+def ask_for_packages_like(name: str, like: str, *, candidates: bool = False) -> Question:
     """Ask for the installed packages whose names match a regular expression: the version, who made
-    it, and whether it is held by the package manager's own database.
+    it, whether it is held by the package manager's own database, and what apt offers, which is ''
+    without `candidates`.
     """
-    return {"id": f"package:{name}", "kind": "package", "names": [], "like": like}
+    q: Question = {"id": f"package:{name}", "kind": "package", "names": [], "like": like}
+    return {**q, "candidates": True} if candidates else q
 
 
 def ask_for_units(names: list[str]) -> Question:

@@ -47,7 +47,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     placement,
     resource,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import keeping
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    holding,
+    keeping,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
     findings,
     host_health,
@@ -450,6 +453,7 @@ def plan_host_removal(policy: Policy, facts: seen_host.HostFacts) -> Plan:
         resource.plan_absent(policy, facts.taken_back),
         device_nodes.plan_absent(policy, facts.nodes),
         sharing_resource.plan_absent(policy, facts.sharing),
+        holding.plan_absent(facts.keeping.hold),
         cdi_refresh.plan_absent(policy, facts.writers.refresh),
         decision_file.plan_absent(policy, facts.decision),
         metrics.plan_absent(policy, facts.metrics),

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
@@ -31,6 +32,9 @@ Maker = Literal["nvidia", "ubuntu", "debian", "suse", "rpmfusion", ""]
 # Names that may be of the driver: Debian has parts without NVIDIA's name.
 NAMES = r".*nvidia.*|libcuda(?:debugger)?1|libnvcuvid1|libnvoptix1|libnvsdm.*|cuda-drivers.*"
 QUESTION = queries.ask_for_packages_like("driver", NAMES)
+# With a hold, what brings kernels counts as well, and what the repositories have newer.
+META_NAMES = r"linux-[a-z].*"
+HOLD_QUESTION = queries.ask_for_packages_like("driver", f"{NAMES}|{META_NAMES}", candidates=True)
 
 # The first row that fits a name decides its part; all other names are of libraries and programs.
 PARTS: tuple[tuple[str, Part], ...] = (
@@ -88,18 +92,20 @@ RELEASE = re.compile(r"(?:\d+:)?(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)(?![\d.])")
 
 @dc.dataclass(frozen=True)
 class DriverPackage:
-    """An installed package of the driver. release: NVIDIA's version, '' if its version has none."""
+    """An installed package of the driver. release: NVIDIA's version, '' if its version has none.
+    offered: the version that apt would install, '' if that is not known.
+    """
 
     name: str
     version: str
     part: Part
     maker: Maker
     held: bool = False
+    offered: str = ""
 
     @property
     def release(self) -> str:
-        match = RELEASE.match(self.version)
-        return match[1] if match else ""
+        return parse_release(self.version)
 
     @property
     def shown(self) -> str:
@@ -140,28 +146,40 @@ class DriverSet:
         return tuple(p for p in self.matching if self.release and p.release != self.release)
 
 
-def list_package_questions(proc_root: str) -> list[queries.Question]:
+def get_package_question(policy: Policy) -> queries.Question:
+    return HOLD_QUESTION if policy.driver == "hold" else QUESTION
+
+
+def list_package_questions(policy: Policy) -> list[queries.Question]:
     """Return the question about packages, which goes to hosts with NVIDIA's module. Any other host
     with a GPU is asked in a second look.
     """
-    loaded = f"{proc_root.rstrip('/')}/driver/nvidia/version"
-    return [queries.ask_where(QUESTION, absent=[], present=[loaded], each=(loaded, loaded))]
+    loaded = f"{policy.proc_root.rstrip('/')}/driver/nvidia/version"
+    asked = get_package_question(policy)
+    return [queries.ask_where(asked, absent=[], present=[loaded], each=(loaded, loaded))]
 
 
-def read_driver_set(obs: Observation) -> DriverSet:
+def read_driver_set(policy: Policy, obs: Observation) -> DriverSet:
     """Return the packages of the driver; none in a tree whose database takes a running program."""
-    said = obs.get_answer_or_error(QUESTION)
+    asked = get_package_question(policy)
+    said = obs.get_answer_or_error(asked)
     if (said.get("error") or {}).get("kind") == "offline":
         return DriverSet()
-    answer = obs.get_answer(QUESTION)
+    answer = obs.get_answer(asked)
     return DriverSet(
         tuple(_build_packages(answer.get("like") or ())), str(answer.get("manager") or "none")
     )
 
 
-def _build_packages(rows: Iterable[tuple[str, str, str, bool]]) -> Iterable[DriverPackage]:
-    for name, version, by, held in sorted(rows):
-        yield DriverPackage(name, version, find_part(name), find_maker(by), held)
+def _build_packages(rows: Iterable[tuple[str, str, str, bool, str]]) -> Iterable[DriverPackage]:
+    for name, version, by, held, offered in sorted(rows):
+        yield DriverPackage(name, version, find_part(name), find_maker(by), held, offered)
+
+
+def parse_release(version: str) -> str:
+    """Return NVIDIA's version in that of a package; '' if there is none."""
+    match = RELEASE.match(version)
+    return match[1] if match else ""
 
 
 def find_part(name: str) -> Part:

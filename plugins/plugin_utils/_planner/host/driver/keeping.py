@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     driver_packages,
     gpus,
+    holding,
     mismatch,
     module_flavours,
     next_kernel,
@@ -57,6 +58,7 @@ class KeepingFacts:
     packages: those of the driver. movers: what says how packages move by themselves. boot: what
     the next boot loads. secure_boot: whether a module may be refused. kinds: the GPUs by their
     device ids. loaded: which modules are. held: the other kernel driver that has a GPU, by its bus.
+    hold: of the packages, by this collection or a person.
     """
 
     outer: Fact[str]
@@ -67,14 +69,16 @@ class KeepingFacts:
     kinds: Fact[tuple[module_flavours.GpuKind, ...]]
     loaded: Fact[module_flavours.Flavour]
     held: Fact[Mapping[str, str]]
+    hold: holding.HoldingFacts
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
     """Return the questions of the everyday look; none if the driver is nobody's business here."""
     if policy.driver == "ignore":
-        return []
+        return holding.list_questions(policy)
     return [
-        *driver_packages.list_package_questions(policy.proc_root),
+        *holding.list_questions(policy),
+        *driver_packages.list_package_questions(policy),
         *package_movers.list_mover_questions(),
         *next_kernel.list_boot_questions(),
         module_flavours.ask_for_devices(policy),
@@ -82,10 +86,12 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 
 def read_keeping_facts(policy: Policy, obs: Observation) -> KeepingFacts:
+    hold = holding.read_holding_facts(policy, obs)
     return KeepingFacts(
+        hold=hold,
         outer=Fact(lambda: outer_host.get_outer_host_kind(policy, obs)),
-        packages=Fact(lambda: driver_packages.read_driver_set(obs)),
-        movers=Fact(lambda: package_movers.read_mover_files(obs)),
+        packages=hold.packages,
+        movers=hold.movers,
         boot=Fact(lambda: next_kernel.read_next_boot(obs, mismatch.read_disk_modules(obs))),
         secure_boot=Fact(lambda: next_kernel.read_secure_boot(obs)),
         kinds=Fact(lambda: module_flavours.read_gpu_kinds(policy, obs)),
@@ -95,9 +101,10 @@ def read_keeping_facts(policy: Policy, obs: Observation) -> KeepingFacts:
 
 
 def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
-    """Return the advice about a driver that may move or break."""
+    """Plan the hold of a driver, with the advice about one that may move or break."""
     if policy.driver == "ignore" or driver.state == "none" or facts.outer.value:
         return Plan()
+    hold = holding.plan_hold(policy, facts.hold)
     # one look for both: a host whose module is not loaded has answered neither
     needs: list[Callable[[], object]] = [lambda: facts.packages.value]
     if driver.state == "not-loaded":
@@ -105,11 +112,13 @@ def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
     require_together(needs)
     rules: tuple[Callable[[], Iterable[Message]], ...] = (
         lambda: advise_on_parts(facts.packages.value),
-        lambda: advise_on_movers(facts.movers.value, facts.packages.value),
+        # what this plan holds does not move any more
+        *([] if policy.driver == "hold" else [functools.partial(advise_on_movers, facts)]),
         functools.partial(advise_on_next_boot, facts, driver),
         functools.partial(advise_on_flavour, facts, driver),
     )
-    return Plan(advice=tuple(dict.fromkeys(text for rule in rules for text in _apply(rule))))
+    told = tuple(dict.fromkeys(text for rule in rules for text in _apply(rule)))
+    return dc.replace(hold, advice=(*hold.advice, *told))
 
 
 def _apply(rule: Callable[[], Iterable[Message]]) -> tuple[Message, ...]:
@@ -133,10 +142,9 @@ def advise_on_parts(found: driver_packages.DriverSet) -> Iterator[Message]:
         )
 
 
-def advise_on_movers(
-    files: package_movers.MoverFiles, found: driver_packages.DriverSet
-) -> Iterator[Message]:
+def advise_on_movers(facts: KeepingFacts) -> Iterator[Message]:
     """Yield what may move the driver without a person."""
+    files, found = facts.movers.value, facts.packages.value
     if not found.release:
         return
     if files.unread and files.unattended and found.manager == "dpkg":

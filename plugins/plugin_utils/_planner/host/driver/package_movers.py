@@ -67,16 +67,19 @@ DNF_KEEP: Keep = {
     "format": "text",
     "patterns": [r"^[ \t]*\[\w+\]", r"^(?:apply_updates|upgrade_type)[ \t]*[=:][ \t]*\w+"],
 }
-# versionlock.list: a line for each package (dnf-plugins-core, versionlock.py); versionlock.toml:
-# name = "..."; locks of zypper: solvable_name: ...
-LOCK_KEEP: Keep = {
-    "format": "text",
-    "patterns": [
-        r"^!?[\w*?\[\].+~^:-]*(?:nvidia|cuda|kernel|[*])[\w*?\[\].+~^:-]*[ \t]*$",
-        r"^[ \t]*name[ \t]*=[ \t]*[\"'][\w*?\[\].+-]*[\"']",
-        r"^[ \t]*solvable_name:[ \t]*[\w*?.+-]+",
-    ],
-}
+# A lock that may be about the driver: a line of versionlock.list (versionlock.py of
+# dnf-plugins-core), where any other line shows its first sign; the names of versionlock.toml;
+# solvable_name of zypper's locks.
+_LOCK = r"!?[\w*?\[\].+~^:-]+[ \t]*$"
+LOCK_KEEPS: tuple[Keep, ...] = (
+    {
+        "format": "text",
+        "patterns": [rf"^(?=.*(?:nvidia|cuda|kernel|[*])){_LOCK}", rf"^(?!#|[ \t]*$|{_LOCK})."],
+    },
+    {"format": "toml", "places": [[["packages", "name"], "pattern"]]},
+    {"format": "text", "patterns": [r"^solvable_name:[ \t]*[\w*?.+-]+"]},
+)
+LOCK_LINE = re.compile(rf"#|{_LOCK}")
 # What a maker's repository says of itself in its Release file, by which unattended-upgrades
 # decides: those of Debian, Ubuntu and NVIDIA (developer.download.nvidia.com/compute/cuda/repos).
 ORIGINS: Mapping[Maker, Mapping[str, str]] = {
@@ -124,8 +127,15 @@ def list_mover_questions() -> list[queries.Question]:
         queries.ask_for_glob(f"{APT_PARTS}*", APT_KEEP),
         queries.ask_for_file(APT_FILE, APT_KEEP),
         queries.ask_for_file(DNF_FILE, DNF_KEEP),
-        *(queries.ask_for_file(path, LOCK_KEEP) for path in LOCKS),
+        *ask_for_locks(),
     ]
+
+
+def ask_for_locks() -> tuple[queries.Question, ...]:
+    """Ask for the locks of dnf 4, of dnf 5 and of zypper."""
+    return tuple(
+        queries.ask_for_file(path, keep) for path, keep in zip(LOCKS, LOCK_KEEPS, strict=True)
+    )
 
 
 def read_mover_files(obs: Observation) -> MoverFiles:
@@ -190,9 +200,21 @@ def parse_locks(path: str, text: str) -> tuple[str, ...]:
     return tuple(re.findall(rule, text, re.MULTILINE))
 
 
+def find_broken_lock(file: ObservedFile) -> int:
+    """Return the first line of a file of locks that is none, 0 if all are well. Of zypper's, which
+    itself passes over what it does not know, none is.
+    """
+    if file.fault:
+        return int(file.fault.get("line") or 1)
+    if file.path != LOCKS[0]:
+        return 0
+    lines = enumerate(file.text.splitlines(), 1)
+    return next((n for n, line in lines if line.strip() and not LOCK_LINE.match(line)), 0)
+
+
 def list_movers(files: MoverFiles, found: DriverSet) -> tuple[Mover, ...]:
     """List the programs that may move packages of the driver, as they are now."""
-    free = tuple(p for p in found.matching if not p.held and not _is_locked(p, files.locks))
+    free = tuple(p for p in found.matching if not p.held and not is_locked(p, files.locks))
     every = (
         _find_unattended(files, free) if found.manager == "dpkg" else None,
         _find_automatic(files, free) if found.manager == "rpm" else None,
@@ -203,7 +225,7 @@ def list_movers(files: MoverFiles, found: DriverSet) -> tuple[Mover, ...]:
     return tuple(mover for mover in every if mover and mover.moves)
 
 
-def _is_locked(package: DriverPackage, locks: Sequence[str]) -> bool:
+def is_locked(package: DriverPackage, locks: Sequence[str]) -> bool:
     """Tell whether one of the patterns is of this package: a name, or a name with its version."""
     epoch, colon, version = package.version.rpartition(":")
     full = f"{package.name}-{epoch or '0'}:{version}"

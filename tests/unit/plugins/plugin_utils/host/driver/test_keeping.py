@@ -31,7 +31,7 @@ BUS = BUSES[0]
 
 def rows(by: str, *packages: str, held: bool = False) -> list[list[Any]]:
     """Return packages as a host lists them, each written as `name version`."""
-    return [[*package.split(" "), by, held] for package in packages]
+    return [[*package.split(" "), by, held, ""] for package in packages]
 
 
 # As packages.debian.org has bookworm's: the daemon is built from a source of its own.
@@ -220,7 +220,7 @@ def test_a_program_that_moves_the_driver(
     assert (told[1]["program"], told[1]["packages"]) == (program, names)
 
 
-EVERY_HELD = [[name, version, by, True] for name, version, by, _held in OF_DEBIAN]
+EVERY_HELD = [[*package[:3], True, ""] for package in OF_DEBIAN]
 QUIET: list[tuple[str, dict[str, Any], list[list[Any]], str]] = [
     # what the host is like, its files, its packages, its package database
     ("Debian's daemon is older than its driver", {}, OF_DEBIAN, "dpkg"),
