@@ -486,6 +486,8 @@ ADVICE: tuple[tuple[tuple[str, ...], str, Sentence], ...] = (
     ((r"can be opened although|and was not requested",), "", messages.MORE_THAN_REQUESTED),
     ((r"says nothing that matches",), "", messages.HOOK_NOT_CALLED),
     ((r"gRPC status \d",), "", messages.READ_JOURNAL),
+    ((r"exit status \d",), traits.DOCKER, messages.DOCKER_BY_HAND),
+    ((r"exit status \d",), traits.PODMAN, messages.PODMAN_BY_HAND),
 )
 
 

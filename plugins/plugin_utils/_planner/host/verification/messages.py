@@ -82,6 +82,16 @@ READ_JOURNAL = Sentence(
     "verify.read-journal",
     "the engine has told the host why: read the journal of its unit there (journalctl -u containerd, crio or docker)",
 )
+DOCKER_BY_HAND = Sentence(
+    "verify.docker-by-hand",
+    "Docker's own words stay on the host. To read them there, run `docker run --rm --pull=never --network=none` with the image "
+    "and the command true",
+)
+PODMAN_BY_HAND = Sentence(
+    "verify.podman-by-hand",
+    "Podman's own words stay on the host. To read them there, run `podman run --rm --pull=never --network=none` with the image "
+    "and the command true",
+)
 RUNTIME_ENDED_EARLY = Sentence(
     "verify.runtime-ended-early",
     "each time the runtime's process ended before it had read the container's configuration: look in the kernel's log "

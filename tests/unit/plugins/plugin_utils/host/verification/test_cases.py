@@ -404,6 +404,8 @@ ADVICE = [
     ("crio", "", "ExecSync: mknod: command not found", "no-shell"),
     ("crio", "native-cdi", "RunPodSandbox: something new", ""),
     ("crio", "native-cdi", "RunPodSandbox: gRPC status 2 (UNKNOWN)", "read-journal"),
+    ("podman", "native-cdi", "run: exit status 126", "podman-by-hand"),
+    ("docker", "native-cdi", "run: exit status 125: not found", "docker-by-hand"),
     ("containerd", "native-cdi", "RunPodSandbox: runc create failed", "read-journal"),
     (
         "containerd",
