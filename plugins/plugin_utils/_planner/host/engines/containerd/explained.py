@@ -298,8 +298,7 @@ def _list_strange_keys(sides: Sides, name: str, entry: nvidia_ctk.Entry) -> tupl
     """
     every = (sides.now, sides.then, sides.rest)
     there, *others = (
-        [e for c in _list_copy_candidates(side) if (e := leaves.get_handler_leaves(side, c))]
-        for side in every
+        [e for c in _list_copy_candidates(side) for e in _list_sources(side, c)] for side in every
     )
     at = {path: sides.now[(*RUNTIMES, name, *path)].file for path in entry}
     elsewhere = frozenset(
@@ -313,6 +312,15 @@ def _list_strange_keys(sides: Sides, name: str, entry: nvidia_ctk.Entry) -> tupl
         if there and not sides.bare
         else min(strange, nvidia_ctk.list_unexplained_ctk_properties(entry, (), elsewhere), key=len)
     )
+
+
+def _list_sources(side: Leaves, name: str) -> list[nvidia_ctk.Entry]:
+    """Return a handler in each form that the tool may have copied: as containerd has it, and as the
+    files alone set it, without what containerd has built in.
+    """
+    written = {path: leaf for path, leaf in side.items() if leaf.file}
+    forms = (leaves.get_handler_leaves(table, name) for table in (side, written))
+    return [form for form in forms if form]
 
 
 def _has_no_handler(staying: FileSet) -> bool:

@@ -482,6 +482,18 @@ def test_a_copy_of_a_handler_of_the_old_shims_type_goes_and_ours_has_the_type_of
     assert types == ["io.containerd.runc.v2"]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_copy_of_a_handler_whose_type_is_built_in_goes_and_ours_has_a_type(version: str) -> None:
+    """Up to 1.19 the tool copies what the main file sets, without the type that containerd adds to
+    runc there.
+    """
+    bare = [re.sub(r'\n *runtime_type = "\S+"', "", text) for text in (SITE, COPY)]
+    found = plan(version, rendered(version, dict(zip((ROOT, THEIRS), bare, strict=True))))
+    assert [left.fate for left in found.leftovers] == ["adopted"], found.leftovers
+    types = [d.after for d in found.differences if d.key.endswith("runtimes.nvidia.runtime_type")]
+    assert types == ["io.containerd.runc.v2"]
+
+
 @pytest.mark.parametrize("path", [THEIRS, nvidia_ctk.MISPLACED])
 def test_a_file_that_nobody_imports_is_named_and_stays(path: str) -> None:
     found = plan(
