@@ -50,7 +50,9 @@ PLANNER = ROOT / "plugins/plugin_utils/_planner"
 # Tables whose rows are releases of others: by the names of their files, and by a constant that says
 # since which release a thing exists.
 AGING = ("releases.py", "cdi_versions.py", "table.py", "cuda.py", "chips.py", "cpu.py")
-SINCE_RELEASE = re.compile(r"(?m)^(?:[A-Z]+_)*SINCE(?:: [^=\n]+)? = (?!Sentence)")
+SINCE_RELEASE = re.compile(
+    r"(?m)^(?:[A-Z_]+, )*(?:[A-Z]+_)*SINCE(?:, [A-Z_]+)*(?:: [^=\n]+)? = (?!Sentence)"
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -176,7 +178,7 @@ def test_the_tables_end_where_their_rows_say(tool: Any) -> None:
     specs = yaml.safe_load((ROOT / "tests/fixtures/replayed_specs.yml").read_text())
     assert KNOWN["driver"].newest in {spec["driver"] for spec in specs.values()}
     assert tool.split_numbers(KNOWN["containerd"].newest)[:2] >= releases.FACTS[-1].first
-    for engine in ("containerd", "crio", "docker", "podman"):
+    for engine in cdi_versions.MAX_CDI:
         last = cdi_versions.MAX_CDI[engine][-1][0]
         assert tool.split_numbers(KNOWN[engine].newest) >= last
 

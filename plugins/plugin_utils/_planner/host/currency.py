@@ -46,6 +46,7 @@ KNOWN: Mapping[str, KnownProject] = {
         (
             "host.engines.containerd.releases",
             "host.engines.containerd.engine_rules",
+            "host.engines.containerd.ignored_keys",
             "host.engines.containerd.cgroup_choice",
             "host.engines.containerd.template",
             "host.engines.cdi_versions",
@@ -89,6 +90,8 @@ KNOWN: Mapping[str, KnownProject] = {
         "https://github.com/NVIDIA/nvidia-container-toolkit/releases",
         (
             "host.resources.packages",
+            "host.adoption.nvidia_ctk",
+            "cluster.operator_toolkit",
             "host.cdi.deviations",
             "host.cdi.generate.hooks",
             "host.cdi.staleness",
@@ -114,8 +117,49 @@ KNOWN: Mapping[str, KnownProject] = {
         "1.37.2",
         "2026-11-26",
         "https://kubernetes.io/releases/",
-        ("host.kubelet.kubelet", "host.kubelet.dra"),
+        (
+            "host.kubelet.kubelet",
+            "host.kubelet.cgroup_driver",
+            "host.kubelet.device_plugin",
+            "host.kubelet.dra",
+        ),
         "go:k8s.io/kubernetes",
+    ),
+    # RKE2 renders with the templates of the k3s that its go.mod names.
+    "k3s": KnownProject(
+        "k3s and RKE2",
+        "1.36.2",
+        "2026-11-23",
+        "https://github.com/k3s-io/k3s/releases",
+        ("host.managers.rancher",),
+    ),
+    "k0s": KnownProject(
+        "k0s",
+        "1.36",
+        "2026-11-22",
+        "https://github.com/k0sproject/k0s/releases",
+        ("host.managers.k0s",),
+    ),
+    "microk8s": KnownProject(
+        "MicroK8s",
+        "1.36",
+        "2026-11-23",
+        "https://github.com/canonical/microk8s/tags",
+        ("host.managers.microk8s",),
+    ),
+    "apptainer": KnownProject(
+        "Apptainer",
+        "1.5.0",
+        "2026-11-23",
+        "https://github.com/apptainer/apptainer/releases",
+        ("host.engines.cdi_versions",),
+    ),
+    "singularity": KnownProject(
+        "SingularityCE",
+        "4.3.7",
+        "2026-11-23",
+        "https://github.com/sylabs/singularity/releases",
+        ("host.engines.cdi_versions",),
     ),
     "driver": KnownProject(
         "NVIDIA driver",
