@@ -39,6 +39,24 @@ SCRIPT = roots.BUILD_LAYER.replace(
 ).replace(
     'cp -a /mnt/upper/. "$out/"\n', f'cd /mnt/upper\nrm -rf {UNUSED}\ncp -a /mnt/upper/. "$out/"\n'
 )
+# What a host installs by its package manager, where the driver is to move: some of the packages,
+# with what they need, and the program that moves packages by itself.
+MOVING = "bookworm"
+MOVED = ("libnvidia-ml1", "nvidia-smi", "nvidia-persistenced")
+DEBS = ("unattended-upgrades", *MOVED)
+DOWNLOAD = SCRIPT.partition("chroot . apt-get -q -o Dpkg")[0] + (
+    'chroot . apt-get -q install -y --no-install-recommends --download-only "$@"\n'
+    'cp var/cache/apt/archives/*.deb "$out/"\ncd /\n'
+)
+
+
+def debs(suite: str) -> Path:
+    """Return a directory with these packages as Debian has them, and all that they need."""
+    root = roots.base_root(suite)
+    key = digest(root.name, repr(DEBS), DOWNLOAD)
+    what = f"Debian {suite}: downloading packages of NVIDIA's driver and unattended-upgrades"
+    build = functools.partial(_download, root)
+    return cached("layers", f"{suite}-driver-debs", key, build, what)
 
 
 def layers(suite: str) -> list[Path]:
@@ -83,3 +101,7 @@ def tree(suite: str, gpus: int = 2) -> Iterator[Path]:
 
 def _build(root: Path, out: Path) -> None:
     roots.isolated(SCRIPT, str(root), str(out), *PACKAGES)
+
+
+def _download(root: Path, out: Path) -> None:
+    roots.isolated(DOWNLOAD, str(root), str(out), *DEBS)

@@ -91,6 +91,7 @@ def list_on_lab(left_out: Container[str]) -> Iterator[tuple[str, Build]]:
             yield f"{packages[0]} on {suite}", functools.partial(build_layer, suite, packages)
     for suite in userland.SUITES:
         yield f"driver of {suite}", functools.partial(userland.layers, suite)
+    yield "packages of a driver that moves", functools.partial(userland.debs, userland.MOVING)
 
 
 def build_layer(suite: str, packages: tuple[str, ...]) -> None:
