@@ -36,6 +36,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
     kernel_log,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import (
+    host_platform,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     repository,
 )
@@ -105,6 +108,7 @@ def list_host_info_questions(policy: Policy) -> list[queries.Question]:
         *gpu_users.list_gpu_user_questions(policy),
         queries.ask_for_originals(JOURNAL_DIR, listing=True),
         *([ask_for_kernel_log()] if policy.root == "/" else []),
+        *host_platform.list_questions(policy),
     ]
 
 

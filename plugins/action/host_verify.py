@@ -46,6 +46,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.heal
     nvml_state,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import (
+    host_platform,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases as verify_cases,
 )
@@ -92,7 +95,11 @@ def report_verified_health(
 ) -> dict[str, Any]:
     """Return the health of the GPUs by files, the kernel log and NVML."""
     facts = host_health.read_health_facts(policy, obs)
-    told = host_health.report_health(policy, facts, seen.driver)
+    platform = host_platform.judge_platform(
+        host_platform.read_platform_facts(policy, obs), seen.driver, seen.kubelet
+    )
+    unserved = host_platform.list_platform_findings(platform)
+    told = host_health.report_health(policy, facts, seen.driver, unserved)
     state = nvml_state.read_state(policy, obs)
     fewer = nvml_state.judge_number(state, len(seen.driver.gpus))
     known = {key: state[key] for key in ("known", "why", "code")}
@@ -104,7 +111,11 @@ def list_check_questions(policy: Policy) -> list[queries.Question]:
     """List the questions for the verification, and for the health of the GPUs."""
     path = arguments.get_imitated_places().get("kernel_log") or kernel_log.KERNEL_LOG
     asked = [kernel_log.log_question(path), nvml_state.ask_for_state(policy, 0)]
-    return [*seen_host.list_host_questions(policy), *asked]
+    return [
+        *seen_host.list_host_questions(policy),
+        *asked,
+        *host_platform.list_questions(policy),
+    ]
 
 
 def explain_sick_gpus(health: Mapping[str, Any]) -> str:

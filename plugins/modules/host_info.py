@@ -63,6 +63,45 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+platform:
+  description: The kind of machine, and the units and packages that it needs besides the driver. The page C(docs/platform.md) has the table.
+  returned: success
+  type: dict
+  sample:
+    kind: nvswitch
+    why: GPUs behind NVSwitches (0000:05:00.0)
+    unknown: ""
+    needs:
+      - unit: nvidia-fabricmanager.service
+        state: failed
+        version: 580.126.09
+        verdict: wrong
+        why: nvidia-fabricmanager.service has the version 580.126.09, and the driver has 580.95.05 [platform.fabric-manager-version]
+        code: platform.fabric-manager-version
+        source: https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/
+  contains:
+    kind:
+      description:
+        - V(pcie), V(nvswitch), V(nvlink5) (eight B200 or B300), V(rack) (GB200 or GB300), or V(none) for a host without a GPU.
+        - V(vgpu-guest), V(vgpu-manager), V(passthrough), V(confidential) and V(integrated) (Jetson, WSL) are left alone.
+      type: str
+      returned: always
+    why:
+      description: The sign by which the kind was found.
+      type: str
+      returned: always
+    unknown:
+      description: Why the units are not known, V("") if they are.
+      type: str
+      returned: always
+    needs:
+      description:
+        - Each unit or package, its state, the driver's version that it is of, and a verdict with its cause and the next step.
+          The verdict is V(well), V(advise), or V(wrong) where CUDA or claims do not work.
+        - Empty for a machine that is left alone, and where the driver does not serve its GPUs.
+      type: list
+      elements: dict
+      returned: always
 health:
   description: The health of the GPUs, as a look shows it. The page C(docs/gpu-health.md) has each finding.
   returned: success

@@ -27,6 +27,7 @@ import comparison_tables
 import drain_tables
 import evidence_tables
 import gpu_tables
+import health_tables
 import image_tables
 import known_bad_tables
 import message_tables
@@ -64,6 +65,11 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "package-managers": support_tables.build_package_manager_table,
     "owners-settings": support_tables.build_owners_settings_table,
     "gpus": gpu_tables.build_gpu_table,
+    "health-steps": health_tables.build_step_table,
+    "health-xids": health_tables.build_xid_table,
+    "health-lines": health_tables.build_line_table,
+    "machines": health_tables.build_machine_table,
+    "machine-needs": health_tables.build_needs_table,
     "evidence-hardware": evidence_tables.build_hardware_table,
     "evidence-layouts": evidence_tables.build_layout_table,
     "evidence-drivers": evidence_tables.build_driver_table,

@@ -66,6 +66,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
     device_plugin,
     dra,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import (
+    host_platform,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     device_nodes,
     metrics,
@@ -281,10 +284,17 @@ def plan_host_records(
 
 
 def advise_on_health(policy: Policy, facts: seen_host.HostFacts) -> tuple[str, ...]:
-    """Return what is wrong with the GPUs of a host as advice."""
-    return findings.advise_on_findings(
-        host_health.judge_health(policy, facts.health, facts.seen.driver)
+    """Return what is wrong with the GPUs of a host, and with the units that they need, as advice."""
+    sick = host_health.judge_health(policy, facts.health, facts.seen.driver)
+    return (
+        *findings.advise_on_findings(sick),
+        *host_platform.advise_on_platform(judge_platform(facts)),
     )
+
+
+def judge_platform(facts: seen_host.HostFacts) -> host_platform.Platform:
+    """Return the kind of machine that a host is, and what it needs besides the driver."""
+    return host_platform.judge_platform(facts.platform, facts.seen.driver, facts.seen.kubelet)
 
 
 def sum_plans(parts: list[Plan], decides: lowering.Decided) -> Plan:

@@ -29,6 +29,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.heal
     host_health,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import (
+    host_platform,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
 )
@@ -104,7 +107,8 @@ def get_operating_system(release: Mapping[str, str]) -> dict[str, str]:
 
 def report_host(policy: Policy, facts: seen_host.HostFacts, plan: Plan) -> dict[str, Any]:
     """Return what a result shows of a host."""
-    host = facts.seen
+    host, platform = facts.seen, host_plan.judge_platform(facts)
+    unserved = host_platform.list_platform_findings(platform)
     return {
         **report_host_facts(host, plan, policy.state),
         **report_compared_values(facts),
@@ -114,7 +118,8 @@ def report_host(policy: Policy, facts: seen_host.HostFacts, plan: Plan) -> dict[
             for i in host.instances
         ],
         "driver": dc.asdict(host.driver),
-        "health": host_health.report_health(policy, facts.health, host.driver),
+        "health": host_health.report_health(policy, facts.health, host.driver, unserved),
+        "platform": host_platform.report_platform(platform),
         "kubelet": dc.asdict(host.kubelet),
         "dra": dra.report_dra(
             host_plan.judge_claims(policy, facts.dra, host, after=policy.state == "present")

@@ -95,6 +95,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import (
     known as managers_known,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import (
+    host_platform,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     device_nodes,
     metrics,
@@ -417,6 +420,7 @@ class HostFacts:
     metrics: metrics.MetricsFacts
     known_bad: planned_host.KnownBadFacts
     health: host_health.HealthFacts
+    platform: host_platform.PlatformFacts
     places: Lookup[str, str]
     other_processes: Fact[Mapping[str, int]]
 
@@ -457,6 +461,7 @@ def read_host_facts(
         metrics=metrics.read_metrics_facts(policy, obs),
         known_bad=planned_host.read_known_bad_facts(policy, obs, offers),
         health=host_health.read_health_facts(policy, obs),
+        platform=host_platform.read_platform_facts(policy, obs),
         places=Lookup(lambda path: obs.get_file(path).place),
         other_processes=Fact(obs.count_others),
     )

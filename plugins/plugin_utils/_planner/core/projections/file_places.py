@@ -60,6 +60,9 @@ SPEC_VERSION: Keep = {"format": "yaml", "places": [[["cdiVersion"], "version"]]}
 # nvidia-cdi-refresh: the file that it writes.
 REFRESH_ENV: Keep = {"format": "env", "places": [[["NVIDIA_CTK_CDI_OUTPUT_FILE_PATH"], "path"]]}
 
+# nvidia-imex: whether it takes commands.
+IMEX_CONFIG: Keep = {"format": "env", "places": [[["IMEX_CMD_ENABLED"], ["is", "1"]]]}
+
 # Docker's own.
 DAEMON_JSON: Places = {
     ("runtimes", "*", "path"): "program", ("runtimes", "*", "runtimeType"): "name", ("default-runtime",): "name", ("features", "*"): "bool",

@@ -150,13 +150,21 @@ def build_log_finding(pci: str, lines: Sequence[Mapping[str, Any]]) -> findings.
     return findings.Finding(told, pci, kernel_log.choose_step(lines), "log")
 
 
-def report_health(policy: Policy, facts: HealthFacts, driver: Driver) -> dict[str, Any]:
-    """Return what a result shows of the health of a host's GPUs."""
+def report_health(
+    policy: Policy,
+    facts: HealthFacts,
+    driver: Driver,
+    more: Sequence[findings.Finding] = (),
+) -> dict[str, Any]:
+    """Return what a result shows of the health of a host's GPUs.
+
+    more: findings of other rooms that keep the GPUs from working.
+    """
     log = facts.log.value or NOT_ASKED
     return {
         "expected": policy.gpus,
         "served": len(driver.gpus),
         "on_bus": len(facts.missing.buses.value),
         "log": {key: log[key] for key in ("known", "why", "code")},
-        "findings": findings.convert_findings(judge_health(policy, facts, driver)),
+        "findings": findings.convert_findings([*judge_health(policy, facts, driver), *more]),
     }

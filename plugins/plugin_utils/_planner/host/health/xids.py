@@ -84,7 +84,7 @@ RECOVERY: Mapping[int, Step] = {
     2: "reboot",
     3: "reset",
     4: "reset",
-    5: "reset",
+    5: "fabric",
     6: "reboot",
     7: "reboot",
 }
