@@ -220,21 +220,21 @@ def read_apt_repository(
     """
     signed = online.download(f"{source.address}/InRelease")
     if signed is not None:
-        release, found = verify_signed_text(source, "InRelease", signed), {"InRelease": signed}
+        release, files = verify_signed_text(source, "InRelease", signed), {"InRelease": signed}
     else:
         release, proof = source.fetch_file("Release"), source.fetch_file("Release.gpg")
         verify_signed_text(source, "Release", release, proof)
-        found = {"Release": release, "Release.gpg": proof}
+        files = {"Release": release, "Release.gpg": proof}
     text = None
     for file in listed.list_release_indexes(release.decode("utf-8", "replace"), source.address):
         # a repository need not have all that its Release lists
         data = online.download(f"{source.address}/{file.path}")
         if data is not None:
-            found[file.path] = require_signed_digest(source, file, data)
+            files[file.path] = require_signed_digest(source, file, data)
             text = unpack_index(source, file.path, data)
     if text is None:
         raise PlanError(bundle_messages.LIST_MISSING.fill(), where=source.address)
-    return found, listed.list_deb_packages(text.decode("utf-8", "replace"), source.address)
+    return files, listed.list_deb_packages(text.decode("utf-8", "replace"), source.address)
 
 
 def read_rpm_repository(

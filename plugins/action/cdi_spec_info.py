@@ -40,11 +40,11 @@ class ActionModule(ActionBase):
             return base.Outcome(Plan(), run.report(policy, obs, args["cdi_version"]).list_facts())
 
         wanted, way = arguments.build_policy(args, single=True), str(args["transport"])
-        seen, outcome = host_look.observe_and_plan(
+        observation, outcome = host_look.observe_and_plan(
             self, task_vars or {}, wanted, run.list_lint_questions, planner, way
         )
         return {
             "changed": False,
-            "advice": list(journal.advise_on_journal(earlier_runs.read_earlier_runs(seen))),
+            "advice": list(journal.advise_on_journal(earlier_runs.read_earlier_runs(observation))),
             **outcome.facts,
         }

@@ -59,14 +59,14 @@ class ActionModule(ActionBase):
             if place
             else []
         )
-        found = {
+        report = {
             "changed": False,
             "files": named,
             "lines": lines,
             "totals": image_table.count_image_totals(results),
             "cover": image_table.list_covering_images(results),
         }
-        return {**found, "problem": image_table.explain_image_failure(results)}
+        return {**report, "problem": image_table.explain_image_failure(results)}
 
 
 def build_image_files(

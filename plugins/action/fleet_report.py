@@ -68,11 +68,11 @@ class ActionModule(ActionBase):
             return {"changed": False, "files": [], "published": False}
         report = build_fleet_report(args, task_vars or {}, bool(self._task.check_mode))
         if args["directory"]:
-            found = deliver_report(
+            delivered = deliver_report(
                 report, outside.make_writable_directory(args["directory"]), target, args["files"]
             )
-            console.show([describe_report_place(found["files"], len(report["hosts"])), ""])
-            return found
+            console.show([describe_report_place(delivered["files"], len(report["hosts"])), ""])
+            return delivered
         with tempfile.TemporaryDirectory(
             prefix="gpufleet-"
         ) as place:  # used by this run alone, to take the report elsewhere

@@ -31,7 +31,7 @@ class ActionModule(ActionBase):
         args = arguments.read_task_options(self, SPEC)
         if args["root"] != "/":  # nothing runs there
             return {"changed": False, "diagnosis": {}}
-        seen = host_look.ask_as_root(
+        obs = host_look.ask_as_root(
             self,
             task_vars or {},
             [diagnosis.ask_for_diagnosis()],
@@ -39,11 +39,11 @@ class ActionModule(ActionBase):
             limit=diagnosis.DIAGNOSIS_SECONDS + 60,
             refusal=messages.NOT_ROOT_FOR_DIAGNOSIS.fill(),
         )
-        found = diagnosis.read_diagnosis(seen)
-        answer = {"changed": False, "diagnosis": found}
-        if not found["failed"]:
+        judged = diagnosis.read_diagnosis(obs)
+        answer = {"changed": False, "diagnosis": judged}
+        if not judged["failed"]:
             return answer
-        command, tests = " ".join(diagnosis.DIAGNOSIS), ", ".join(found["failed"])
+        command, tests = " ".join(diagnosis.DIAGNOSIS), ", ".join(judged["failed"])
         error = PlanError(messages.DIAGNOSIS_FAILED.fill(command=command, tests=tests))
         return {
             **answer,

@@ -43,7 +43,7 @@ class ActionModule(ActionBase):
         path = args.get("kernel_log") or kernel_log.KERNEL_LOG
         policy = arguments.build_policy(args)
         asked = [nvml_state.ask_for_state(policy, nvml_state.SAMPLES)] if args["nvml"] else []
-        seen = host_look.ask_as_root(
+        obs = host_look.ask_as_root(
             self,
             task_vars or {},
             [kernel_log.log_question(path), *asked],
@@ -51,5 +51,5 @@ class ActionModule(ActionBase):
             limit=LIMIT_SECONDS,
             refusal=messages.NOT_ROOT_FOR_LOG.fill(),
         )
-        told = {"changed": False, "kernel_log": kernel_log.read_kernel_log(seen, path)}
-        return {**told, "nvml": nvml_state.read_state(policy, seen)} if asked else told
+        told = {"changed": False, "kernel_log": kernel_log.read_kernel_log(obs, path)}
+        return {**told, "nvml": nvml_state.read_state(policy, obs)} if asked else told

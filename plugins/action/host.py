@@ -50,11 +50,11 @@ def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> bas
 
     done: whether the result tells what was done, and not only what is planned.
     """
-    seen = seen_host.see(policy, obs)
-    facts = seen_host.read_host_facts(policy, obs, seen, transport.probe_source("nvml"))
+    host = seen_host.see(policy, obs)
+    facts = seen_host.read_host_facts(policy, obs, host, transport.probe_source("nvml"))
     plan = host_plan.plan_host(policy, facts, transport.map_resident_sources())
     shown = {
-        **host_report.report_host_facts(seen, plan, policy.state, done=done),
+        **host_report.report_host_facts(host, plan, policy.state, done=done),
         **host_report.report_compared_values(facts),
         "known_bad": host_plan.report_known_bad(policy, facts, plan),
     }
@@ -65,7 +65,7 @@ def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> bas
             **shown,
             "verification": None
             if plan.acts
-            else plan_verification_offer(policy, obs, seen, facts),
+            else plan_verification_offer(policy, obs, host, facts),
         },
         after,
     )

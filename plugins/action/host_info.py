@@ -53,14 +53,14 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
 
     If its plan is refused, the host is still looked at: the refusal is part of the result.
     """
-    seen = seen_host.see(policy, obs)
-    facts = seen_host.read_host_facts(policy, obs, seen, transport.probe_source("nvml"))
+    host = seen_host.see(policy, obs)
+    facts = seen_host.read_host_facts(policy, obs, host, transport.probe_source("nvml"))
     try:
         plan, problem = host_plan.plan_host(policy, facts, transport.map_resident_sources()), ""
         known = host_plan.report_known_bad(policy, facts, plan)
     except PlanError as error:
         plan, problem = (
-            plan_without_source(policy, obs, seen)
+            plan_without_source(policy, obs, host)
             if isinstance(error, repository.NoSource)
             else Plan(),
             str(error),
@@ -73,10 +73,10 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
         "history": [journal.describe_journal_entry(entry) for entry in entries],
     }
     runs = work.report_work(
-        policy, work.read_work_facts(obs), plan.whole, kubelet=seen.kubelet.present
+        policy, work.read_work_facts(obs), plan.whole, kubelet=host.kubelet.present
     )
-    sharing = gpu_users.report_gpu_users(policy, facts.sharing, seen.driver)
-    toolkit = gpu_operator.report_operator(policy, facts.foreign.operator, seen.instances)
+    sharing = gpu_users.report_gpu_users(policy, facts.sharing, host.driver)
+    toolkit = gpu_operator.report_operator(policy, facts.foreign.operator, host.instances)
     more = {
         **shown,
         "work": runs,

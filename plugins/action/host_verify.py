@@ -69,21 +69,21 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
     """
     if policy.root != "/":
         raise PlanError(messages.ROOT_NOT_RUNNING.fill(), where=policy.root)
-    seen = seen_host.see(policy, obs)
+    host = seen_host.see(policy, obs)
     evidence_file = arguments.get_imitated_places().get("evidence_file", "")
     verification = handed_on.plan_verification(
         policy,
         handed_on.read_verification_facts(policy, obs),
-        seen.record,
-        seen.instances,
-        seen.driver,
+        host.record,
+        host.instances,
+        host.driver,
         evidence_file=evidence_file,
-        health=report_verified_health(policy, obs, seen),
+        health=report_verified_health(policy, obs, host),
     )
-    if not verification.cases and not seen.record.skipped:
-        refusals.require_engine_to_verify(policy, seen.instances)
+    if not verification.cases and not host.record.skipped:
+        refusals.require_engine_to_verify(policy, host.instances)
     claims = (
-        host_plan.judge_claims(policy, dra.read_dra_facts(obs), seen, after=False)
+        host_plan.judge_claims(policy, dra.read_dra_facts(obs), host, after=False)
         if policy.dra
         else None
     )
@@ -182,8 +182,8 @@ class ActionModule(ActionBase):
         }
         refusals_of_host = []
         if judge is not None:
-            found, refusal = judge(self, policy, task_vars or {}, way, verification.decision)
-            common = {**common, "requirements": found}
+            requirements, refusal = judge(self, policy, task_vars or {}, way, verification.decision)
+            common = {**common, "requirements": requirements}
             refusals_of_host.append(refusal)
         if claims:
             common = {**common, "dra": dra.report_dra(claims)}
@@ -261,7 +261,7 @@ def build_image_judge(environment: Any) -> Judge:
                 said, host, decision, off=preflight.is_switched_off(obs)
             )
 
-        found = host_look.learn(
+        requirements = host_look.learn(
             action,
             task_vars,
             policy,
@@ -269,6 +269,8 @@ def build_image_judge(environment: Any) -> Judge:
             read,
             way,
         )
-        return found, preflight.explain_preflight_refusal(found) if found["met"] is False else ""
+        return requirements, preflight.explain_preflight_refusal(requirements) if requirements[
+            "met"
+        ] is False else ""
 
     return judge

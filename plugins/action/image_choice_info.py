@@ -45,17 +45,17 @@ class ActionModule(ActionBase):
         # before the host is looked at
         images = catalogues.read_catalogue_images(args["catalogue"], access)
         host, trouble, bare = self._read_host(args, task_vars or {})
-        found = {
+        choice = {
             "changed": False,
             "without_gpu": bare,
             "facts": facts.give_host_facts(host),
             **choose.report_choices(images, host, args["gpus"], catalogues.read_archspec_targets()),
         }
-        if not found["problem"]:
-            return found
-        problem = f"{found['problem']}. {trouble}" if trouble else found["problem"]
+        if not choice["problem"]:
+            return choice
+        problem = f"{choice['problem']}. {trouble}" if trouble else choice["problem"]
         failed = {"failed": True, "msg": problem} if args["nothing_fits"] == "fail" else {}
-        return {**found, "problem": problem, **failed}
+        return {**choice, "problem": problem, **failed}
 
     def _read_host(
         self, args: dict[str, Any], task_vars: dict[str, Any]
@@ -80,7 +80,7 @@ class ActionModule(ActionBase):
                 look.has_no_gpu(policy, obs),
             )
 
-        found: tuple[facts.ImageHost, str, bool] = host_look.learn(
+        host: tuple[facts.ImageHost, str, bool] = host_look.learn(
             self, task_vars, policy, look.list_image_questions(policy), read, str(args["transport"])
         )
-        return found
+        return host

@@ -83,31 +83,33 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = arguments.read_task_options(self, clusters.SPEC)
         variables = task_vars or {}
-        found = Found()
+        outcome = Found()
         asked, unknown = clusters.find_play_clusters(variables, args)
         clusters.require_own_access(asked)
         # Everything is judged before anything is written: if one cluster refuses, the others stay
         # as they are.
         others = run_messages.OTHER_CLUSTERS_WAIT.fill() if len(asked) > 1 else ""
-        seen = [self._read_seen(one, args, variables, others) for one in asked]
-        for one in seen:
+        clusters_seen = [self._read_seen(one, args, variables, others) for one in asked]
+        for one in clusters_seen:
             judge_cluster_changes(one, others)
-        for one in seen:
-            self._carry_out(one, found)
+        for one in clusters_seen:
+            self._carry_out(one, outcome)
         lines = [
-            line for one in seen for line in describe_seen_cluster(one, bool(self._task.check_mode))
+            line
+            for one in clusters_seen
+            for line in describe_seen_cluster(one, bool(self._task.check_mode))
         ] + summary.list_clusterless_lines(unknown)
-        if not any(one.place or one.api for one in seen):
+        if not any(one.place or one.api for one in clusters_seen):
             lines.append(end_with_code(run_messages.NOTHING_WRITTEN_FOR_CLUSTERS.fill()))
         console.show(["", *lines, ""])
         return {
-            "changed": bool(found.differences),
-            "clusters": [summary.convert_rendered(one.rendered) for one in seen],
-            "differences": results.describe_differences(found.differences),
-            "diff": found.diff,
-            "files": found.written,
-            "only_rendered": found.only_rendered,
-            "order": [text for one in seen for text in one.steps],
+            "changed": bool(outcome.differences),
+            "clusters": [summary.convert_rendered(one.rendered) for one in clusters_seen],
+            "differences": results.describe_differences(outcome.differences),
+            "diff": outcome.diff,
+            "files": outcome.written,
+            "only_rendered": outcome.only_rendered,
+            "order": [text for one in clusters_seen for text in one.steps],
             "lines": lines,
         }
 
@@ -159,10 +161,18 @@ class ActionModule(ActionBase):
                 there = api.look(settings.place, settings.config_map)
                 back = live.plan_cluster_removal(there, api.own_config_maps(), one.hosts, settings)
             return SeenCluster(written, place, before, todo, back, api, of=one)
-        found = clusters.plan_in_api(one, api, settings, others)
-        stays = tuple({*stays, *found.stays})
+        planned = clusters.plan_in_api(one, api, settings, others)
+        stays = tuple({*stays, *planned.stays})
         return SeenCluster(
-            found.rendered, place, before, todo, found.plan, api, found.which.steps, stays, one
+            planned.rendered,
+            place,
+            before,
+            todo,
+            planned.plan,
+            api,
+            planned.which.steps,
+            stays,
+            one,
         )
 
     def _carry_out(self, one: SeenCluster, found: Found) -> None:

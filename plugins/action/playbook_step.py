@@ -89,5 +89,5 @@ class ActionModule(ActionBase):
         step = str(validation.validate(SPEC, given)["step"])
         require_run_once(step, self._task, task_vars or {})
         run_step = getattr(importlib.import_module(PACKAGE + step), STEPS[step])
-        found: dict[str, Any] = run_step(self, task_vars or {})
-        return found
+        result: dict[str, Any] = run_step(self, task_vars or {})
+        return result

@@ -123,10 +123,12 @@ class ActionModule(ActionBase):
         hostvars = variables["hostvars"]
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
         play = self._task.get_variable_manager().get_vars(play=self._task.get_play())
-        of_run, found = self._read_without_host(play)
-        found += planner_variables.list_variable_problems(
+        of_run, problems = self._read_without_host(play)
+        problems += planner_variables.list_variable_problems(
             {
-                host: own_variables(hostvars[host], {message.values["name"] for message in found})
+                host: own_variables(
+                    hostvars[host], {message.values["name"] for message in problems}
+                )
                 for host in hosts
             },
             of_run,
@@ -134,26 +136,26 @@ class ActionModule(ActionBase):
             args["own"],
         )
         # An empty text is an unanswered question of one of AWX's surveys.
-        found += list_wrong_values(
+        problems += list_wrong_values(
             {name: value for name, value in of_run.items() if value not in ("", None)}, JUDGED_RUN
         ) + list_wrong_tickets(of_run)
-        found += list_unusable_report_places(
+        problems += list_unusable_report_places(
             of_run.get("gpufleet_report_dir")
         ) + list_wrong_numbers("gpufleet_max_lost", of_run.get("gpufleet_max_lost"))
         read = {
             host: [] if ARCHIVE in args["written"] else list_wrong_archives(hostvars[host])
             for host in hosts
         }
-        found += planner_variables.group_by_message(
+        problems += planner_variables.group_by_message(
             {host: [*list_wrong_host_values(hostvars[host]), *read[host]] for host in hosts}
         )
         left = play.get(planner_variables.RAW_PARAMETERS)
-        found += planner_variables.explain_left_words(
+        problems += planner_variables.explain_left_words(
             left, [str(text) for text in context.CLIARGS.get("extra_vars") or ()]
         )
         if is_run_tagged(variables, context.CLIARGS.get("args") or ()):
-            found.append(messages.TAGS.fill())
-        return {"changed": False, **(report_wrong(found) if found else {})}
+            problems.append(messages.TAGS.fill())
+        return {"changed": False, **(report_wrong(problems) if problems else {})}
 
     def _read_without_host(self, play: Mapping[str, Any]) -> tuple[dict[str, Any], list[Message]]:
         """Return the run's variables as `hosts` and `serial` of the play get them, and a message

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    findings,
     log_lines,
-    messages,
     xids,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import (
@@ -20,7 +20,7 @@ from page_table import code, table
 def build_step_table() -> str:
     """Return each step with its words, and whether a GPU that needs it is sick."""
     rows = [
-        [f"`{step}`", messages.STEPS[step].what, "yes" if xids.is_sick(step) else "no"]
+        [f"`{step}`", findings.STEP_SENTENCES[step].what, "yes" if xids.is_sick(step) else "no"]
         for step in xids.ORDER
     ]
     return table(["step", "in words", "the GPU is sick"], rows)

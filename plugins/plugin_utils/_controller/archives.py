@@ -189,7 +189,7 @@ def _verify_manifest(stream: IO[bytes]) -> str:
 
     Raise ValueError if a file is missing, is not listed, or has other bytes than listed.
     """
-    text, listed_, seen = "", None, set()
+    text, listed_, names = "", None, set()
     for archive, member in _list_members(stream):
         if listed_ is None:
             if member.name != manifest.NAME or member.size > manifest.LONGEST:
@@ -198,21 +198,21 @@ def _verify_manifest(stream: IO[bytes]) -> str:
             listed_ = manifest.parse_manifest(text).files
             continue
         file = listed_.get(member.name)
-        if file is None or member.name in seen:
+        if file is None or member.name in names:
             raise ValueError(
                 messages.ARCHIVE_HOLDS_UNLISTED.fill(
                     file=ascii(member.name)[:80], name=manifest.NAME
                 )
             )
-        seen.add(member.name)
+        names.add(member.name)
         if (member.size, _digest(archive, member)) != (file.size, file.sha256):
             raise ValueError(
                 messages.ARCHIVE_OTHER_BYTES.fill(file=member.name, name=manifest.NAME)
             )
     if listed_ is None:
         raise ValueError(messages.ARCHIVE_EMPTY.fill())
-    if set(listed_) - seen:
-        raise ValueError(messages.ARCHIVE_LACKS.fill(file=min(set(listed_) - seen)))
+    if set(listed_) - names:
+        raise ValueError(messages.ARCHIVE_LACKS.fill(file=min(set(listed_) - names)))
     return text
 
 

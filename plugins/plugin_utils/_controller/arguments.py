@@ -85,13 +85,13 @@ def read_step_documentation(step: str) -> dict[str, Any]:
 
 
 def _add_fragments(doc: dict[str, Any]) -> dict[str, Any]:
-    found = dict(doc.get("options") or {})
+    merged = dict(doc.get("options") or {})
     for name in doc.get("extends_documentation_fragment") or []:
         fragment, _dot, part = name.removeprefix("gpufleet.nvidia.").partition(".")
         cls = importlib.import_module(FRAGMENTS + fragment).ModuleDocFragment
         more = yaml.load(getattr(cls, (part or "DOCUMENTATION").upper()), Loader=LOADER)
-        found = {**(more.get("options") or {}), **found}
-    return {**doc, "options": found}
+        merged = {**(more.get("options") or {}), **merged}
+    return {**doc, "options": merged}
 
 
 def derive_argument_spec(module: str) -> dict[str, Any]:

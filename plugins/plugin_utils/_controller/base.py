@@ -147,8 +147,8 @@ def converge_host(
         way,
         approval,
     )
-    seen, ended = finish_interrupted(task, task.look())
-    one = stages.apply_stages(task, *task.plan(seen), functools.partial(send_transaction, task))
+    obs, ended = finish_interrupted(task, task.look())
+    one = stages.apply_stages(task, *task.plan(obs), functools.partial(send_transaction, task))
     if not (one.answer or one.done.plans or task.check):
         acknowledge_rollbacks(action, task_vars, wanted, one.seen, way)
 
@@ -481,7 +481,7 @@ def run_info(
     )
     wanted = arguments.build_policy(args)
     archives.require_policy_archive(wanted)
-    seen, outcome = host_look.observe_and_plan(
+    obs, outcome = host_look.observe_and_plan(
         action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto")
     )
     plan = outcome.plan.whole
@@ -490,11 +490,11 @@ def run_info(
         "differences": results.describe_differences(plan.differences),
         "leftovers": [dc.asdict(left) for left in plan.leftovers],
         "would_restart": plan.list_interrupted_units(wanted.restart),
-        "planned": list_planned_effects(wanted, seen, outcome.plan, planner),
+        "planned": list_planned_effects(wanted, obs, outcome.plan, planner),
         "advice": [
             end_with_code(sentence)
             for sentence in (
-                *report_journal.advise_on_journal(earlier_runs.read_earlier_runs(seen)),
+                *report_journal.advise_on_journal(earlier_runs.read_earlier_runs(obs)),
                 *plan.beforehand,
                 *plan.advice,
             )

@@ -153,9 +153,9 @@ def read_archspec_targets() -> cpu.Targets:
         return {}
     return {
         name: cpu.CpuTarget(
-            found.vendor,
-            frozenset(found.features),
-            tuple(parent.name for parent in found.ancestors),
+            target.vendor,
+            frozenset(target.features),
+            tuple(parent.name for parent in target.ancestors),
         )
-        for name, found in known.items()
+        for name, target in known.items()
     }

@@ -43,7 +43,7 @@ class ClusterApi:
         """Return what is in the cluster now of all that this collection writes. Raise PlanError for
         a failed call.
         """
-        found, there = self._get_config_map(namespace, config_map)
+        listed, there = self._get_config_map(namespace, config_map)
         nodes = self._get("list the nodes", {"kind": "Node"})
         if not nodes:
             # k8s_info takes an answer 400, or a list without items, for an empty cluster
@@ -55,7 +55,7 @@ class ClusterApi:
         )
         return live.Live(
             nodes={drain_kubernetes.name_of(node): node for node in nodes},
-            config_map=found[0] if found else None,
+            config_map=listed[0] if listed else None,
             classes={drain_kubernetes.name_of(one): one for one in classes},
             namespace=there,
         )

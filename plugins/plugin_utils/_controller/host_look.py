@@ -175,7 +175,7 @@ def learn(
 
 
 def plan_from(
-    seen: Observation,
+    obs: Observation,
     action: ActionBase,
     task_vars: dict[str, Any],
     wanted: Policy,
@@ -191,7 +191,7 @@ def plan_from(
     repeated = ""
     for _round in range(LOOKS):
         try:
-            return seen, planner(wanted, seen)
+            return obs, planner(wanted, obs)
         except NeedMore as need:
             wants = {str(q["id"]) for q in need.questions}
             # an id may quote the host
@@ -199,7 +199,7 @@ def plan_from(
             if wants <= asked:
                 raise PlanError(messages.REPEATED_QUERIES.fill(kinds=repeated)) from None
             asked |= wants
-            seen = look_at_host(action, task_vars, wanted, need.questions, way, seen)
+            obs = look_at_host(action, task_vars, wanted, need.questions, way, obs)
         except PlanError as error:
             # Raised again: ansible-core 2.19 prints the causes of an error behind it, and they have
             # the same words.

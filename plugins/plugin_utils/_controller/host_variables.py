@@ -46,8 +46,8 @@ class HostVariables(Mapping[str, Any]):
     @functools.cached_property
     def _rendered(self) -> Mapping[str, Any]:
         """The same variables, each of which Ansible templates when it is read."""
-        found: Mapping[str, Any] = self._hostvars[self._host]
-        return found
+        rendered: Mapping[str, Any] = self._hostvars[self._host]
+        return rendered
 
 
 def wants_verification(variables: Mapping[str, Any]) -> bool:

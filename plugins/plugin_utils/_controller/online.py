@@ -163,12 +163,12 @@ def ask_within_limit(seconds: float, ask: Callable[[], Found]) -> Found:
 
     threading.Thread(target=asking, daemon=True).start()
     try:
-        found, error = answers.get(timeout=seconds)
+        answer, error = answers.get(timeout=seconds)
     except queue.Empty:
         raise TimeoutError(outside_messages.OUTSIDE_ANSWER_LATE.fill(seconds=seconds)) from None
     if error:
         raise error
-    whole: Found = found
+    whole: Found = answer
     return whole
 
 

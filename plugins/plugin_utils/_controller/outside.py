@@ -69,7 +69,7 @@ def require_usable_directory(name: str, setting: str = DIRECTORY) -> Path:
     for part in (*reversed(place.parents), place):
         with contextlib.suppress(FileNotFoundError):
             try:
-                found, inside = part.lstat(), part.is_dir()
+                status, inside = part.lstat(), part.is_dir()
             except PermissionError as error:
                 given = {"setting": setting, "part": part, "cause": error.strerror}
                 message = messages.DIRECTORY_UNREACHABLE.fill(**given)
@@ -77,8 +77,8 @@ def require_usable_directory(name: str, setting: str = DIRECTORY) -> Path:
             if not inside:
                 message = messages.NOT_A_DIRECTORY.fill(setting=setting, part=part)
                 raise PlanError(message, where=str(place))
-            if stat.S_ISLNK(found.st_mode) and found.st_uid not in (0, os.geteuid()):
-                given = {"setting": setting, "part": part, "user": found.st_uid}
+            if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.geteuid()):
+                given = {"setting": setting, "part": part, "user": status.st_uid}
                 raise PlanError(messages.FOREIGN_LINK.fill(**given), where=str(place))
     return place
 

@@ -98,40 +98,40 @@ Send = Callable[[Observation, PlannedOutcome, Plan], dict[str, Any]]
 
 
 def apply_stages(
-    task: Converging, seen: Observation, outcome: PlannedOutcome, send: Send
+    task: Converging, obs: Observation, outcome: PlannedOutcome, send: Send
 ) -> Applied:
     """Carry out a plan, stage by stage.
 
     Send only transactions that are part of what was approved (fleet/approved.py).
     """
     whole, done = outcome.plan.whole, Done()
-    planned = task.list_planned(seen, outcome.plan)
+    planned = task.list_planned(obs, outcome.plan)
     answer = task.approval.refuse_unapproved(planned, task.host)
     for attempt in (1, 2) if not answer else ():
         more, answer = apply_plans_in_turn(
-            list_stages(outcome.plan, task.check), functools.partial(send, seen, outcome)
+            list_stages(outcome.plan, task.check), functools.partial(send, obs, outcome)
         )
         if outcome.plan.first and not task.check:
             done = Done((*done.plans, *more.plans), (*done.answers, *more.answers))
             if not results.describe_answer_trouble(answer):
-                seen, outcome = task.plan(task.look(keep_lasting_answers(seen)))
+                obs, outcome = task.plan(task.look(keep_lasting_answers(obs)))
                 require_settled_plan(outcome.plan)
-                answer = refuse_unpredicted_plan(task, seen, outcome, planned) or (
-                    send(seen, outcome, outcome.plan) if outcome.plan.acts else {}
+                answer = refuse_unpredicted_plan(task, obs, outcome, planned) or (
+                    send(obs, outcome, outcome.plan) if outcome.plan.acts else {}
                 )
         if not answer.get("conflict") or attempt == 2:
             break
-        seen, outcome = task.plan(task.look())
+        obs, outcome = task.plan(task.look())
         if not done.plans:
-            whole, planned = outcome.plan.whole, task.list_planned(seen, outcome.plan)
+            whole, planned = outcome.plan.whole, task.list_planned(obs, outcome.plan)
         answer = (
-            refuse_unpredicted_plan(task, seen, outcome, planned)
+            refuse_unpredicted_plan(task, obs, outcome, planned)
             if done.plans
             else task.approval.refuse_unapproved(planned, task.host)
         )
         if answer:
             break
-    return Applied(seen, outcome, whole, done, answer, planned)
+    return Applied(obs, outcome, whole, done, answer, planned)
 
 
 def refuse_unpredicted_plan(

@@ -103,12 +103,12 @@ class Step:
                 node, str((self.result.get("work") or {}).get("boot_id") or "")
             )
         pods = self.api.list_pods(self.name, hand_over.SELECTOR)
-        found = hand_over.read_handover_node(
+        seen_node = hand_over.read_handover_node(
             self.name, node, pods, self.api.list_daemon_sets(hand_over.SELECTOR), self.result
         )
         held = drain_kubernetes.find_node_holder(node, self.args["rollout"]) == "held"
         return dc.replace(
-            found,
+            seen_node,
             held=held,
             why=str(drain_kubernetes.marks_of(node).get(drain_kubernetes.WHY) or ""),
         )

@@ -67,11 +67,11 @@ def begin_or_end_batch(action: ActionBase, task_vars: dict[str, Any]) -> dict[st
     task = BatchTask(args, plan, wanted, number, variables["hostvars"], check, writer)
     if tried:
         return tell_tried_batches(task, variables.get("ansible_play_batch") or ())
-    found = get_progress_before_batch(plan, number, variables["hostvars"])
+    so_far = get_progress_before_batch(plan, number, variables["hostvars"])
     return (
-        end_rollout_batch(task, found)
+        end_rollout_batch(task, so_far)
         if args["point"] == "end"
-        else begin_rollout_batch(task, found, variables.get("ansible_play_batch") or ())
+        else begin_rollout_batch(task, so_far, variables.get("ansible_play_batch") or ())
     )
 
 
@@ -89,8 +89,8 @@ class BatchTask:
 
     @property
     def batch(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.plan["batches"][self.number]
-        return found
+        batch: Mapping[str, Any] = self.plan["batches"][self.number]
+        return batch
 
     @property
     def classes(self) -> dict[str, str]:
@@ -111,37 +111,37 @@ class BatchTask:
 
 
 def begin_rollout_batch(
-    task: BatchTask, found: progress.Progress, batch: Collection[str]
+    task: BatchTask, so_far: progress.Progress, batch: Collection[str]
 ) -> dict[str, Any]:
     """Begin a batch; with `ready`, answer whether it may begin.
 
     batch: the hosts that Ansible has in it.
     """
-    found = admit_batch_hosts(task, found, batch)
+    so_far = admit_batch_hosts(task, so_far, batch)
     if task.args["point"] == "ready":
-        return shape_batch_result(task.args, found, {})
+        return shape_batch_result(task.args, so_far, {})
     plan, wanted, number, check = task.plan, task.wanted, task.number, task.check
-    found = found if check else ask_gate_before_first(found, wanted, number)
-    found = found if check or found.began else dc.replace(found, began=time.time())
+    so_far = so_far if check else ask_gate_before_first(so_far, wanted, number)
+    so_far = so_far if check or so_far.began else dc.replace(so_far, began=time.time())
     console.show(
         [
             *(predict_pauses(wanted, number) if check else ()),
-            describe_begun_batch(plan, number, found),
+            describe_begun_batch(plan, number, so_far),
         ]
     )
-    found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
-    found = (
-        report_rollout_stop(task.writer, task.earlier, found)
-        if found.ended
-        else task.writer.write(found, events.BATCH, events.build_batch_place(plan, number))
+    so_far = dc.replace(so_far, unheard=so_far.unheard or bool(plan.get("unheard")))
+    so_far = (
+        report_rollout_stop(task.writer, task.earlier, so_far)
+        if so_far.ended
+        else task.writer.write(so_far, events.BATCH, events.build_batch_place(plan, number))
     )
     soaks, clusters = wanted.soak > 0 and not check, bool(plan.get("clusters"))
     looks = {"soaks": soaks, "clusters": clusters, "looks": soaks or (clusters and not check)}
-    held = progress.map_held_hosts(found, task.classes)
-    needs = find_needs(task, held, bool(found.ended), soaks, clusters)
+    held = progress.map_held_hosts(so_far, task.classes)
+    needs = find_needs(task, held, bool(so_far.ended), soaks, clusters)
     files = steps_of_batch.choose_files(needs, task.args["settings"].get("tasks") or {})
     return {
-        **shape_batch_result(task.args, found, held),
+        **shape_batch_result(task.args, so_far, held),
         **looks,
         "files": files,
         "verifies": needs.verifies,
@@ -164,30 +164,30 @@ def find_needs(
 
 
 def admit_batch_hosts(
-    task: BatchTask, found: progress.Progress, batch: Collection[str]
+    task: BatchTask, so_far: progress.Progress, batch: Collection[str]
 ) -> progress.Progress:
     """Decide which hosts of the batch may start, or why the rollout ends before it."""
     plan, number = task.plan, task.number
-    found = check_planned_batch(found, task.classes, batch)
-    found = limit_to_wave(found, task.wanted, task.batch["wave"])
-    found = found if task.check else check_window(found, task.wanted)
+    so_far = check_planned_batch(so_far, task.classes, batch)
+    so_far = limit_to_wave(so_far, task.wanted, task.batch["wave"])
+    so_far = so_far if task.check else check_window(so_far, task.wanted)
     most = room.limits(plan)
-    found = room.begin_batch(
-        found,
+    so_far = room.begin_batch(
+        so_far,
         list_hosts_out_of_service(plan, number, task.hostvars, most.groups),
         list_remaining_batches(plan, number),
         most,
     )
-    found = task.refuse_batch(found)
+    so_far = task.refuse_batch(so_far)
     if not task.args["declined"]:
-        return found
-    return progress.end_progress(found, run_messages.ENDED_BY_PERSON.fill(), paused=True)
+        return so_far
+    return progress.end_progress(so_far, run_messages.ENDED_BY_PERSON.fill(), paused=True)
 
 
-def end_rollout_batch(task: BatchTask, found: progress.Progress) -> dict[str, Any]:
+def end_rollout_batch(task: BatchTask, so_far: progress.Progress) -> dict[str, Any]:
     """End a batch: judge what became of its hosts, and whether the rollout goes on."""
     plan, check, classes = task.plan, task.check, task.classes
-    held = progress.map_held_hosts(found, classes)
+    held = progress.map_held_hosts(so_far, classes)
     known = {
         host: host_variables.HostVariables(task.hostvars, host)
         for host in classes
@@ -203,7 +203,9 @@ def end_rollout_batch(task: BatchTask, found: progress.Progress) -> dict[str, An
     }
     total = sum(len(batch["hosts"]) for batch in plan["batches"])
     ended = progress.Ended(words, classes, task.batch["wave"] == rollout.CANARY, sick)
-    found = task.refuse_batch(progress.update_progress(found, ended, total, task.wanted.max_failed))
+    so_far = task.refuse_batch(
+        progress.update_progress(so_far, ended, total, task.wanted.max_failed)
+    )
     warnings = (
         []
         if check
@@ -211,26 +213,26 @@ def end_rollout_batch(task: BatchTask, found: progress.Progress) -> dict[str, An
             lambda: claims.end_claims([host for host in came if host not in sick])
         )
     )
-    found = found if check or found.ended else ask_gate_check(found, task.wanted)
+    so_far = so_far if check or so_far.ended else ask_gate_check(so_far, task.wanted)
     by_host = {
         host: describe_host_line(host, words[host], sick.get(host, ""), plan, known[host])
         for host in events.sort_outcome_words(words)
     }
-    seconds = max(time.time() - found.began, 1.0) if found.began else 0.0
+    seconds = max(time.time() - so_far.began, 1.0) if so_far.began else 0.0
     limit = task.wanted.max_failed.compute_number(total)
-    line = events.summarize_batch(task.number, plan, words, found, limit=limit, seconds=seconds)
+    line = events.summarize_batch(task.number, plan, words, so_far, limit=limit, seconds=seconds)
     console.show([*events.list_hosts(by_host), line])
-    found = task.writer.write(
-        found,
+    so_far = task.writer.write(
+        so_far,
         events.GATE,
         {
             **events.build_batch_place(plan, task.number),
-            **events.build_gate_event(words, found, total),
+            **events.build_gate_event(words, so_far, total),
         },
     )
-    found = report_rollout_stop(task.writer, task.earlier, found)
+    so_far = report_rollout_stop(task.writer, task.earlier, so_far)
     return {
-        **shape_batch_result(task.args, found, {}),
+        **shape_batch_result(task.args, so_far, {}),
         "warnings": [*warnings, *task.writer.result.get("warnings", ())],
     }
 
@@ -244,18 +246,18 @@ def tell_tried_batches(task: BatchTask, tried: Collection[str]) -> dict[str, Any
     tried: the hosts that Ansible had.
     """
     planned = [host for batch in task.plan["batches"] for host in batch["hosts"]]
-    found = check_planned_batch(progress.Progress(), planned, tried)
+    so_far = check_planned_batch(progress.Progress(), planned, tried)
     started: list[str] = []
     for number in range(len(task.plan["batches"])):
         one = dc.replace(task, number=number)
-        begun = begin_rollout_batch(one, found, list(one.classes))
-        found = progress.read_progress(begun["progress"])
-        if found.ended:
+        begun = begin_rollout_batch(one, so_far, list(one.classes))
+        so_far = progress.read_progress(begun["progress"])
+        if so_far.ended:
             break
         started += [host for host in one.classes if host not in begun["held"]]
-        found = progress.read_progress(end_rollout_batch(one, found)["progress"])
+        so_far = progress.read_progress(end_rollout_batch(one, so_far)["progress"])
     unstarted = sorted(set(planned) - set(started))
-    return {**shape_batch_result({"point": "end"}, found, {}), "unstarted": unstarted}
+    return {**shape_batch_result({"point": "end"}, so_far, {}), "unstarted": unstarted}
 
 
 class EventWriter:
@@ -466,16 +468,17 @@ def get_latest_step(
 
     A host that was lost within the batch has only its beginning.
     """
-    seen: dict[str, Mapping[str, Any]] = {}
+    latest: dict[str, Mapping[str, Any]] = {}
     for host in hosts:
         step = host_variables.HostVariables(hostvars, host).get(registered.ROLLOUT_STEP) or {}
         # Usually it is the first host's. Ansible takes half a millisecond or more for each value of
         # a host.
         if step.get("point") == points[0]:
             return progress.read_progress(step["progress"])
-        seen.setdefault(str(step.get("point") or ""), step)
+        latest.setdefault(str(step.get("point") or ""), step)
     return next(
-        (progress.read_progress(seen[point]["progress"]) for point in points if point in seen), None
+        (progress.read_progress(latest[point]["progress"]) for point in points if point in latest),
+        None,
     )
 
 

@@ -107,10 +107,10 @@ def list_asked(
         return []
     given = {name: option.get("default") for name, option in clusters.SPEC.items()}
     given["results"] = args["results"]
-    found, _others = clusters.find_play_clusters(
+    of_play, _others = clusters.find_play_clusters(
         {**variables, "ansible_play_hosts_all": list(names)}, given
     )
-    wanted = [one for one in found if one.options["apply"] and one.options["state"] == "present"]
+    wanted = [one for one in of_play if one.options["apply"] and one.options["state"] == "present"]
     clusters.require_own_access(wanted)
     return [apply_to_one(action, one, given, variables) for one in wanted]
 

@@ -66,26 +66,26 @@ def plan_fleet(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
     fleet = read_fleet(task_vars, wanted, args["results"], args["settings"].get("tasks") or {})
     uniform.require_policy(args["fleet_policy"], fleet.results)
     fleet = bind_approved_plan(fleet, args["settings"]["approved"])
-    found, unsettled = (
+    planned, unsettled = (
         (rollout.plan_rollout(fleet, wanted), [])
         if args["approvals"]
         else take_hosts(action, fleet, wanted, task_vars)
     )
-    lines = rollout.list_rollout_lines(found, batches=not args["approvals"])
-    lines += rollout.may_fail(found, wanted.max_failed)
-    if args["settings"]["plan_file"] and not found.ended:
+    lines = rollout.list_rollout_lines(planned, batches=not args["approvals"])
+    lines += rollout.may_fail(planned, wanted.max_failed)
+    if args["settings"]["plan_file"] and not planned.ended:
         write_rollout_plan(
-            args["settings"]["plan_file"], plan_file.build_plan_document(found, fleet.results)
+            args["settings"]["plan_file"], plan_file.build_plan_document(planned, fleet.results)
         )
     if args["settings"]["plan_file"] or not args["approvals"]:
         console.show(["", *lines, ""])
-    changes = approval.build_approval_digests([] if found.ended else rollout.digests(found))
+    changes = approval.build_approval_digests([] if planned.ended else rollout.digests(planned))
     every, check = fleet.variables.values(), bool(action._task.check_mode)
     clusters = any(is_cluster_applied(of_host) for of_host in every)
     is_bound = bool(args["settings"]["approved"]) or wanted.approved_changes is not None
     shaped = {
         "changed": False,
-        **convert_rollout_plan(found, is_bound),
+        **convert_rollout_plan(planned, is_bound),
         "clusters": clusters,
         "rendered": clusters or any(of_host.get(DIRECTORY) for of_host in every),
         "plain": is_rollout_plain(every, clusters, wanted, args["settings"], check),
