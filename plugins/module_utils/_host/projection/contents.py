@@ -36,7 +36,7 @@ def show_content(data, keep, path, whole=False):
         "foreign_bytes": _has_foreign_bytes(data),
     }
     try:
-        found = projector.Projection(data, [], []) if whole else project_content(data, keep)
+        shown = projector.Projection(data, [], []) if whole else project_content(data, keep)
     except projector.UnreadableText as exc:
         begins = documents.get_listed_first_comment(data, keep.get("comments") or ())
         return dict(
@@ -45,13 +45,13 @@ def show_content(data, keep, path, whole=False):
                 {"code": exc.code, "line": exc.line}, **({"begins": begins} if begins else {})
             ),
         )
-    answer["withheld"] = [_withhold_entry(entry) for entry in found.withheld]
+    answer["withheld"] = [_withhold_entry(entry) for entry in shown.withheld]
     try:
-        return dict(answer, content=found.data.decode("utf-8"))
+        return dict(answer, content=shown.data.decode("utf-8"))
     except UnicodeDecodeError:
         return dict(
             answer,
-            content=binascii.b2a_base64(found.data, newline=False).decode("ascii"),
+            content=binascii.b2a_base64(shown.data, newline=False).decode("ascii"),
             encoding="base64",
         )
 
@@ -62,15 +62,15 @@ _latest = collections.deque(maxlen=8)
 
 def project_content(data, keep):
     """Return the Projection of a file's bytes. In a document, the tags are keyed."""
-    for known, of, found in _latest:
+    for known, of, projected in _latest:
         if known == keep and of == data:
-            return found
+            return projected
     if keep.get("format") == "document":
-        found = projector.Projection(*documents.project_document(data, keep, keyed.tag))
+        projected = projector.Projection(*documents.project_document(data, keep, keyed.tag))
     else:
-        found = projector.project_file(data, keep)
-    _latest.append((keep, data, found))
-    return found
+        projected = projector.project_file(data, keep)
+    _latest.append((keep, data, projected))
+    return projected
 
 
 def _withhold_entry(entry):

@@ -46,15 +46,15 @@ def project_document(data, keep, tag):
     second value is empty: a document has no withheld values.
     """
     comments = keep.get("comments") or ()
-    found = yaml_scan.scan_yaml(data)
-    work = _DocumentWork(found.text, tag, frozenset(keep.get("known") or ()))
-    if found.root is not None:
-        work.walk(found.root, _build_tree(keep.get("places") or ()), {})
-    work.number_anchors(found.names)
-    for start, end in found.comments:
-        if found.text[start:end] not in comments:
+    scanned = yaml_scan.scan_yaml(data)
+    work = _DocumentWork(scanned.text, tag, frozenset(keep.get("known") or ()))
+    if scanned.root is not None:
+        work.walk(scanned.root, _build_tree(keep.get("places") or ()), {})
+    work.number_anchors(scanned.names)
+    for start, end in scanned.comments:
+        if scanned.text[start:end] not in comments:
             work.spans.append((start, end, "#"))
-    work.hide_rest(found.rest)
+    work.hide_rest(scanned.rest)
     return work.finish_projection()
 
 
@@ -165,10 +165,10 @@ class _DocumentWork(object):
         texts = [_get_text(item) for item in value.inner]
         words = [text or "" for text in texts]
         program = posixpath.basename(siblings.get(shape[2].lower()) or "")
-        found = selection.select_arguments(["-"] + words[1:], shape[1])
+        arguments = selection.select_arguments(["-"] + words[1:], shape[1])
         command = shape[3].get(program, 0)
         if 0 < command < len(words) and selection.fits_listed_shape("command", words[command]):
-            found[command] = words[command]
+            arguments[command] = words[command]
         for number, item in enumerate(value.inner):
             if texts[number] is None:
                 self.walk(item, _NOTHING, {})
@@ -184,8 +184,8 @@ class _DocumentWork(object):
                 self.replace(
                     item,
                     words[number]
-                    if found[number] == words[number]
-                    else self.project_argument(item, found[number]),
+                    if arguments[number] == words[number]
+                    else self.project_argument(item, arguments[number]),
                 )
 
     def project_argument(self, item, found):

@@ -94,17 +94,17 @@ class _JsonScanner(object):
         for word, (kind, meaning) in _WORDS.items():
             if self.text.startswith(word, at):
                 return Value(kind, at, at + len(word), meaning, [])
-        found = _NUMBER.match(self.text, at)
-        if not found:
+        match = _NUMBER.match(self.text, at)
+        if not match:
             raise self.build_error("json-value", at)
-        if len(found.group()) > _LONGEST_NUMBER:
+        if len(match.group()) > _LONGEST_NUMBER:
             raise self.build_error("json-number", at)
-        whole = not found.group(1)
+        whole = not match.group(1)
         return Value(
             "integer" if whole else "float",
             at,
-            found.end(),
-            int(found.group()) if whole else float(found.group()),
+            match.end(),
+            int(match.group()) if whole else float(match.group()),
             [],
         )
 

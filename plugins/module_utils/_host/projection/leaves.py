@@ -48,7 +48,7 @@ def tag_leaves(data, keep, prefixes, moves=()):
     except UnreadableText as exc:
         return {"prefixes": prefixes, "leaves": [], "fault": {"code": exc.code, "line": exc.line}}
     places = keep.get("places") or []
-    found = []
+    tagged = []
     for path, value in _list_leaves(root, []):
         line = _find_line(lines, path)
         path, value = _list_moved(root, moves, path, value)
@@ -59,12 +59,12 @@ def tag_leaves(data, keep, prefixes, moves=()):
             continue
         number = max(under, key=lambda at: len(prefixes[at]))
         below = path[len(prefixes[number]) :]
-        found.append([number, line, keyed.tag(below), keyed.tag([below, value]) if value else ""])
-        if len(found) > MOST:
+        tagged.append([number, line, keyed.tag(below), keyed.tag([below, value]) if value else ""])
+        if len(tagged) > MOST:
             raise host_files.HostError(
                 "too-large", "a text with more than %d keys that are not shown" % MOST
             )
-    return {"prefixes": prefixes, "leaves": found, "fault": None}
+    return {"prefixes": prefixes, "leaves": tagged, "fault": None}
 
 
 def _list_moved(root, moves, path, value):
@@ -89,7 +89,7 @@ def _is_shown(places, path, value):
 
 def _read_toml(data):
     """Return the values of a TOML text, and the line that first names each key or table."""
-    root, lines, ends = {}, {}, [found.end() for found in re.finditer(b"\n", data)]
+    root, lines, ends = {}, {}, [match.end() for match in re.finditer(b"\n", data)]
     for item in toml_places.scan_toml(data)[0]:
         line = bisect.bisect_right(ends, item.start) + 1
         at = list(item.path)

@@ -82,7 +82,7 @@ class _FileWork(object):
         # (start, end, Names, shared): keys that get a stand-in once all names that are shown are
         # known
         self.names = []
-        self.lines = [found.end() for found in re.finditer("\n", self.text)]
+        self.lines = [match.end() for match in re.finditer("\n", self.text)]
 
     def replace(self, start, end, text):
         self.spans.append((start, end, text))
@@ -240,12 +240,12 @@ def _show_matches(data, patterns, filler):
     fillers. ^ and $ match at each line.
     """
     work, at = _FileWork(data, []), 0
-    found = sorted(
+    spans = sorted(
         match.span()
         for pattern in patterns
         for match in re.finditer(_compile_bytewise(pattern), work.text, re.M | re.ASCII)
     )
-    for start, end in found + [(len(work.text), len(work.text))]:
+    for start, end in spans + [(len(work.text), len(work.text))]:
         for line in re.finditer(r"[^\r\n]+", work.text[at:start]):
             hidden = (
                 filler * len(line.group())
@@ -280,11 +280,11 @@ def _build_line_rule(rule):
         work, at = _FileWork(data, places), 0
         for line in re.findall(r"[^\n]*\n|[^\n]+", work.text):
             body = line.rstrip("\r\n")
-            found = re.match(rule, body)
+            match = re.match(rule, body)
             if body and not (
-                found
+                match
                 and _is_listed_text(
-                    places, found.group(1), found.group(2) or found.group(3) or found.group(4) or ""
+                    places, match.group(1), match.group(2) or match.group(3) or match.group(4) or ""
                 )
             ):
                 work.replace(at, at + len(body), placeholders.make_comment_placeholder(body))
@@ -310,9 +310,9 @@ def _flags(data, places, _comments):
     """Turn everything but the listed flags into spaces: words are separated by them."""
     work, at = _FileWork(data, places), 0
     shown = [
-        found.span()
-        for found in re.finditer(_FLAG, work.text)
-        if _is_listed_text(places, found.group(1), found.group(2))
+        match.span()
+        for match in re.finditer(_FLAG, work.text)
+        if _is_listed_text(places, match.group(1), match.group(2))
     ]
     for start, end in shown + [(len(work.text), len(work.text))]:
         if at < start:
@@ -338,9 +338,9 @@ def _project_yaml_lines(data, places, _comments):
         body = line.rstrip("\r\n")
         plain = re.sub(_YAML_REMARK, "", body).rstrip(" \t")
         path = above.get_path(plain)
-        found = re.match(_YAML_LINE, plain.lstrip(" "))
+        match = re.match(_YAML_LINE, plain.lstrip(" "))
         if path and (
-            above.opens(path, plain) or (found and _show_listed_value(places, path, found))
+            above.opens(path, plain) or (match and _show_listed_value(places, path, match))
         ):
             if len(plain) < len(body):
                 work.replace(
@@ -377,12 +377,12 @@ class _Above(object):
     def get_path(self, line):
         """Return the path of the key on this line; None if the line has no key that counts."""
         indent = len(line) - len(line.lstrip(" "))
-        found = re.match(_YAML_KEY, line.lstrip(" "))
+        match = re.match(_YAML_KEY, line.lstrip(" "))
         if line and not indent:
-            self.key, self.indent = (found.group(1) if found else None), 0
-            return [self.key] if found else None
+            self.key, self.indent = (match.group(1) if match else None), 0
+            return [self.key] if match else None
         self.indent = self.indent or indent
-        return [self.key, found.group(1)] if found and self.key and indent == self.indent else None
+        return [self.key, match.group(1)] if match and self.key and indent == self.indent else None
 
     def opens(self, path, line):
         """Tell whether the line has only a key under which something is listed."""

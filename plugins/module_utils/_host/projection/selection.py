@@ -295,9 +295,9 @@ def select_environment(pairs: "Any", names: "Any") -> "Any":
     """Return {name: value} from a process's environment ("NAME=value" each): only listed names. A
     value of another shape is HIDDEN.
     """
-    found = dict(pair.partition("=")[::2] for pair in pairs)
+    variables = dict(pair.partition("=")[::2] for pair in pairs)
     return {
-        name: found[name] if fits_listed_shape(shape, found[name]) else HIDDEN
+        name: variables[name] if fits_listed_shape(shape, variables[name]) else HIDDEN
         for name, shape in names.items()
-        if name in found
+        if name in variables
     }

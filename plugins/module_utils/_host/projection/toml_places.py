@@ -103,7 +103,7 @@ class _TomlScanner(object):
     # --- the text as a whole ---
 
     def scan_document(self):
-        text, found = self.text, []
+        text, statements = self.text, []
         at = 3 if text.startswith("\xef\xbb\xbf") else 0
         if text.startswith(("\xff\xfe", "\xfe\xff")):
             raise UnreadableText("utf-16", 1)
@@ -111,11 +111,11 @@ class _TomlScanner(object):
             at = self.skip_blanks(at)
             if at < len(text) and text[at] not in "#\r\n":
                 item = self.scan_header(at) if text[at] == "[" else self.scan_pair(at)
-                found.append(item)
+                statements.append(item)
                 at = self.skip_blanks(item.end)
             at = self.skip_comment(at)
             if at == len(text):
-                return found, self.comments
+                return statements, self.comments
             end = _LINE_END.match(text, at)
             if not end:
                 raise self.build_error("toml-line", at)
@@ -125,11 +125,11 @@ class _TomlScanner(object):
         return _BLANK.match(self.text, at).end()
 
     def skip_comment(self, at):
-        found = _COMMENT.match(self.text, at)
-        if not found:
+        match = _COMMENT.match(self.text, at)
+        if not match:
             return at
-        self.comments.append(found.span())
-        return found.end()
+        self.comments.append(match.span())
+        return match.end()
 
     def skip_space(self, at):
         """Return the place behind blanks, line ends and comments, as they may stand inside arrays."""
@@ -150,8 +150,8 @@ class _TomlScanner(object):
         parts = []
         while True:
             at = self.skip_blanks(at)
-            found = _BARE.match(self.text, at)
-            end = found.end() if found else self.scan_quoted_key(at)
+            match = _BARE.match(self.text, at)
+            end = match.end() if match else self.scan_quoted_key(at)
             parts.append((self.name(at, end), at, end))
             if len(parts) > MAX_PARTS:
                 raise self.build_error("toml-deep", at)
@@ -299,48 +299,48 @@ class _TomlScanner(object):
 
     def scan_plain(self, at):
         for read in (self.scan_word, self.scan_date, self.number):
-            found = read(at)
-            if found:
-                return found
+            value = read(at)
+            if value:
+                return value
         raise self.build_error("toml-value", at)
 
     def scan_word(self, at):
-        found = _WORD.match(self.text, at)
-        if not found:
+        match = _WORD.match(self.text, at)
+        if not match:
             return None
-        word = found.group()
+        word = match.group()
         if word in ("true", "false"):
-            return Value("boolean", at, found.end(), word == "true", [])
-        return Value("float", at, found.end(), float(word), [])
+            return Value("boolean", at, match.end(), word == "true", [])
+        return Value("float", at, match.end(), float(word), [])
 
     def scan_date(self, at):
         if self.text[at + 4 : at + 5] != "-" and self.text[at + 2 : at + 3] != ":":
             return None
-        found = re.compile(_DATE).match(self.text, at)
-        if not found:
-            found = re.compile(_TIME).match(self.text, at)
-            return Value("date", at, found.end(), ("date", found.group()), []) if found else None
+        match = re.compile(_DATE).match(self.text, at)
+        if not match:
+            match = re.compile(_TIME).match(self.text, at)
+            return Value("date", at, match.end(), ("date", match.group()), []) if match else None
         import datetime  # here, since few files have a date
 
         try:
-            datetime.date(*[int(part) for part in found.groups()[:3]])
+            datetime.date(*[int(part) for part in match.groups()[:3]])
         except ValueError:
             raise self.build_error("toml-value", at)
-        return Value("date", at, found.end(), ("date", found.group()), [])
+        return Value("date", at, match.end(), ("date", match.group()), [])
 
     def number(self, at):
         radix = self.text.startswith(("0x", "0o", "0b"), at) and re.compile(_RADIX).match(
             self.text, at
         )
-        found = radix or _NUMBER.match(self.text, at)
-        if not found:
+        match = radix or _NUMBER.match(self.text, at)
+        if not match:
             return None
-        digits = found.group().replace("_", "")
+        digits = match.group().replace("_", "")
         if len(digits) > _LONGEST_NUMBER:
             raise self.build_error("toml-value", at)
-        if not radix and found.group(1):
-            return Value("float", at, found.end(), float(digits), [])
-        return Value("integer", at, found.end(), int(digits, 0) if radix else int(digits), [])
+        if not radix and match.group(1):
+            return Value("float", at, match.end(), float(digits), [])
+        return Value("integer", at, match.end(), int(digits, 0) if radix else int(digits), [])
 
     # --- strings ---
 
@@ -381,11 +381,11 @@ class _TomlScanner(object):
             here = run
 
     def escape(self, at):
-        found = re.compile(_ESCAPE).match(self.text, at)
-        code = int(found.group(2) or found.group(3) or "0", 16) if found else -1
-        if not found or code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        match = re.compile(_ESCAPE).match(self.text, at)
+        code = int(match.group(2) or match.group(3) or "0", 16) if match else -1
+        if not match or code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
             raise self.build_error("toml-escape", at)
-        return found
+        return match
 
     def decode_string(self, start, end, lines):
         """Return the text of a string. Bytes that are not UTF-8 become lone surrogates."""

@@ -137,9 +137,9 @@ class _YamlScanner(object):
         return self.found
 
     def signs(self, rule, code):
-        found = rule.search(self.text, self.begin)
-        if found:
-            raise self.build_error(code, found.start())
+        match = rule.search(self.text, self.begin)
+        if match:
+            raise self.build_error(code, match.start())
 
     def get_column(self, at):
         return at - (self.text.rfind("\n", 0, at) + 1 or self.begin)
@@ -188,23 +188,23 @@ class _YamlScanner(object):
         if self.depth > MAX_DEPTH:
             raise self.build_error("yaml-deep", at)
         if _DASH.match(self.text, at):
-            found = self.scan_sequence(at)
+            value = self.scan_sequence(at)
         elif self.text[at] != "&" and self.scan_key(at):
-            found = self.scan_mapping(at)
+            value = self.scan_mapping(at)
         else:
-            found = self.scan_leaf(at, floor, False)
+            value = self.scan_leaf(at, floor, False)
         self.depth -= 1
-        return found
+        return value
 
     def scan_key(self, at):
         """Return (a key, the place behind its colon); None if there is no key."""
         sign = self.text[at]
         rule = _DOUBLE if sign == '"' else _SINGLE if sign == "'" else _PLAIN
-        found = rule.match(self.text, at, self.stop)
-        colon = found and _COLON.match(self.text, found.end(), self.stop)
-        if not colon or "\n" in found.group():
+        match = rule.match(self.text, at, self.stop)
+        colon = match and _COLON.match(self.text, match.end(), self.stop)
+        if not colon or "\n" in match.group():
             return None
-        return self.name_key(found, at), colon.end()
+        return self.name_key(match, at), colon.end()
 
     def name_key(self, found, at):
         if len(found.group()) > _LONGEST_KEY:
@@ -218,11 +218,11 @@ class _YamlScanner(object):
     def scan_mapping(self, at):
         start, column, members = at, self.get_column(at), []
         while at < self.stop and self.get_column(at) == column:
-            found = None if _DASH.match(self.text, at) else self.scan_key(at)
-            if found is None:
+            key = None if _DASH.match(self.text, at) else self.scan_key(at)
+            if key is None:
                 raise self.build_error(FORM if self.text[at] in "?&*!{[|>\"'" else "yaml-key", at)
-            value, at = self.scan_below(found[1], column, True)
-            members.append((found[0], value))
+            value, at = self.scan_below(key[1], column, True)
+            members.append((key[0], value))
         self.require_end(at, column)
         return Value("table", start, at, None, members), at
 
@@ -278,10 +278,10 @@ class _YamlScanner(object):
             if _COLON.match(self.text, value.end, self.stop):
                 raise self.build_error(FORM, at)
             return value, self.find_line_over(value.end, floor)
-        found = _PLAIN.match(self.text, at, self.stop)
-        if not found:
+        match = _PLAIN.match(self.text, at, self.stop)
+        if not match:
             raise self.build_error(FORM if sign in "!?%:" or floor < 0 else "yaml-value", at)
-        end = found.end()
+        end = match.end()
         while True:
             more = self.match_continued(end, floor)
             if not more:
@@ -325,22 +325,22 @@ class _YamlScanner(object):
 
     def note_anchor(self, at):
         """Note the name in `&name` or `*name`. Return its end."""
-        found = _NAME.match(self.text, at + 1, self.stop)
-        if not found:
+        match = _NAME.match(self.text, at + 1, self.stop)
+        if not match:
             raise self.build_error("yaml-anchor", at)
-        self.found.names.append(found.span())
-        return found.end()
+        self.found.names.append(match.span())
+        return match.end()
 
     def scan_block_lines(self, at, floor):
         """Return a block scalar, and the place of the sign behind it."""
-        found = re.compile(_BLOCK_HEADER).match(self.text, at, self.stop)
-        if not found:
+        match = re.compile(_BLOCK_HEADER).match(self.text, at, self.stop)
+        if not match:
             raise self.build_error("yaml-value", at)
-        if found.group(3):
-            self.found.comments.append(found.span(3))
-        digit = found.group(1) or found.group(2)
+        if match.group(3):
+            self.found.comments.append(match.span(3))
+        digit = match.group(1) or match.group(2)
         indent = max(floor, 0) + int(digit) if digit else None
-        here, end, text = found.end(), found.end(), []
+        here, end, text = match.end(), match.end(), []
         while here < self.stop:
             line = _LINE_END.match(self.text, here).end()
             first = _SPACES.match(self.text, line, self.stop).end()
@@ -356,7 +356,7 @@ class _YamlScanner(object):
             text.append(self.text[line:close])
             here = close
         said = [part[indent or 0 :] for part in text]
-        value = Value("string", at, end, yaml_scalars.read_block_scalar(found.group(), said), [])
+        value = Value("string", at, end, yaml_scalars.read_block_scalar(match.group(), said), [])
         return value, self.find_token(end)
 
     def find_line_end(self, at):
@@ -387,13 +387,13 @@ class _YamlScanner(object):
         return self.scan_flow_plain(at)
 
     def scan_flow_plain(self, at):
-        found = re.compile(_IN_FLOW).match(self.text, at, self.stop)
-        if not found:
+        match = re.compile(_IN_FLOW).match(self.text, at, self.stop)
+        if not match:
             raise self.build_error(
                 FORM if self.sign(at) in ("!", "?", "&", "*", ":", "-") else "yaml-value", at
             )
-        self.require_no_tab(found.end())
-        return self.scan_plain(at, found.end(), found.group())
+        self.require_no_tab(match.end())
+        return self.scan_plain(at, match.end(), match.group())
 
     def sign(self, at):
         return self.text[at] if at < self.stop else ""
@@ -470,10 +470,10 @@ class _YamlScanner(object):
         return key
 
     def scan_quoted(self, at):
-        found = (_DOUBLE if self.text[at] == '"' else _SINGLE).match(self.text, at, self.stop)
-        if not found:
+        match = (_DOUBLE if self.text[at] == '"' else _SINGLE).match(self.text, at, self.stop)
+        if not match:
             raise self.build_error("yaml-string", at)
-        return self.decode_string(found)
+        return self.decode_string(match)
 
     def decode_string(self, found):
         try:
