@@ -17,18 +17,18 @@ def list_container_processes():
 
     That is process 1 of a PID namespace below ours.
     """
-    found = {}
+    processes = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
         status = host_files.read_text("", "/proc/%s/status" % entry, 64 * 1024) or ""
         numbers = trust.get_proc_field(status, "NSpid:")
         if len(numbers) == 2 and numbers[1] == "1":
-            found[int(entry)] = (
+            processes[int(entry)] = (
                 get_process_start(int(entry)),
                 " ".join(trust.get_proc_field(status, "Name:")),
             )
-    return found
+    return processes
 
 
 def list_lost_processes(before):

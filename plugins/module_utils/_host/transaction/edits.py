@@ -31,12 +31,12 @@ def apply_line_edits(path, data, change):
         after = _edit_by_lines(path, data, change["edits"])
         _require_digest(path, after, wanted)
         return after
-    seen = _project_text(path, data, keep)
-    planned = _edit_by_lines(path, seen.data, change["edits"])
+    shown = _project_text(path, data, keep)
+    planned = _edit_by_lines(path, shown.data, change["edits"])
     _require_digest(path, planned, wanted)
-    spans = _spans(seen.data, change["edits"])
+    spans = _spans(shown.data, change["edits"])
     for span in spans:
-        _require_whole(path, seen, span)
+        _require_whole(path, shown, span)
     after = replace_spans(data, spans)
     require_same_projection(path, after, planned, keep)
     _require_only_known(path, data, after, keep)
@@ -128,7 +128,7 @@ def _spans(data, edits):
     """Return the edits as [(first byte, byte behind the last, new bytes)], each as short as it can
     be.
     """
-    lines, found = split_lines(data), []
+    lines, spans = split_lines(data), []
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))
@@ -136,8 +136,8 @@ def _spans(data, edits):
         old, new = lines[edit["start"] : edit["end"]], split_lines(encode_edit(edit["text"]))
         for first, behind, text in _list_line_differences(old, new):
             at, before = starts[edit["start"] + first], b"".join(old[first:behind])
-            found += _list_differing_parts(at, before, text)
-    return found
+            spans += _list_differing_parts(at, before, text)
+    return spans
 
 
 def _list_differing_parts(at, old, new):
@@ -167,19 +167,19 @@ def _list_line_differences(old, new):
     """
     if len(old) * len(new) > _MANY * _MANY:
         return [(0, len(old), b"".join(new))]
-    found = []
+    parts = []
     # a last line may be one without an end
     bodies = [[line.rstrip(b"\n") for line in lines] for lines in (old, new)]
     for _kind, a, b, c, d in difflib.SequenceMatcher(
         None, bodies[0], bodies[1], False
     ).get_opcodes():
         if b - a == d - c:
-            found += [
+            parts += [
                 (a + n, a + n + 1, new[c + n]) for n in range(b - a) if old[a + n] != new[c + n]
             ]
         else:
-            found.append((a, b, b"".join(new[c:d])))
-    return found
+            parts.append((a, b, b"".join(new[c:d])))
+    return parts
 
 
 def _narrow_lines(at, old, new):

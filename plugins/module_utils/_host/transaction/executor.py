@@ -255,17 +255,19 @@ class Transaction(object):
         planned, conflicts = staging.plan_file_changes(
             self.root, self.base, self.request.get("changes") or []
         )
-        seen = {change.real: change.before for change in planned}
+        planned_before = {change.real: change.before for change in planned}
         for path, digest in (
             sorted((expected.get("files") or {}).items()) if not self.answer["ran"] else ()
         ):
             real = host_files.resolve_links(self.root, path)[0]
-            found = journal.digest_snapshot(
-                seen[real] if real in seen else journal.take_snapshot(self.root, real)
+            current = journal.digest_snapshot(
+                planned_before[real]
+                if real in planned_before
+                else journal.take_snapshot(self.root, real)
             )
-            if not keyed.matches_keyed_digest(digest, found):
+            if not keyed.matches_keyed_digest(digest, current):
                 conflicts.append(
-                    staging.build_conflict("file", path, digest, keyed.digest_with_key(found))
+                    staging.build_conflict("file", path, digest, keyed.digest_with_key(current))
                 )
         if here:
             conflicts += _expect_system(
@@ -324,22 +326,22 @@ class Transaction(object):
             self._mark("prepared", ran=number + 1)
             limit = command.get("timeout", health.ENDS_WITHIN)
             with waiting.write_awaited_units(self.base, command["argv"]):
-                found = commands.decode_answer(
+                ended = commands.decode_answer(
                     commands.run(command["argv"], limit, env=command.get("env"))
                 )
-            said = found["stdout"] + found["stderr"]
+            said = ended["stdout"] + ended["stderr"]
             ran = {
                 "argv": command["argv"],
-                "rc": found["rc"],
+                "rc": ended["rc"],
                 "causes": [],
                 "why": command.get("why", ""),
             }
             self.answer["ran"].append(ran)
-            if found["rc"] not in [0] + (command.get("accepts") or []):
+            if ended["rc"] not in [0] + (command.get("accepts") or []):
                 end = (
                     "no end within %g s" % limit
-                    if found["timed_out"]
-                    else "exit status %d" % found["rc"]
+                    if ended["timed_out"]
+                    else "exit status %d" % ended["rc"]
                 )
                 ran["causes"] = causes.recognise_causes(said, self.request.get("causes"))
                 self._keep_words(command["argv"], said)
@@ -416,11 +418,11 @@ class Transaction(object):
     def _change_host(self, changes, units, disable):
         swap.stage_renames(self.root, changes, self.request["id"])
         self.phase = "expect"
-        seen = [(change, journal.take_snapshot(self.root, change.real)) for change in changes]
-        late = [(change, found) for change, found in seen if found != change.before]
+        taken = [(change, journal.take_snapshot(self.root, change.real)) for change in changes]
+        late = [(change, now) for change, now in taken if now != change.before]
         digests_of = [
-            (change.path, journal.report_digest(change.before), journal.report_digest(found))
-            for change, found in late
+            (change.path, journal.report_digest(change.before), journal.report_digest(now))
+            for change, now in late
         ]
         self._require_no_conflict(
             [staging.build_conflict("file", *digests) for digests in digests_of]
@@ -443,10 +445,10 @@ class Transaction(object):
                 )
         self.phase = "health"
         for check in (self.request.get("health") or []) if not self.root else []:
-            found = dict(health.wait_for_health(check), after="change")
-            self.answer["health"].append(found)
-            if not found["ok"]:
-                raise FailedStep("%s: %s" % (check["socket"], found["evidence"]))
+            judged = dict(health.wait_for_health(check), after="change")
+            self.answer["health"].append(judged)
+            if not judged["ok"]:
+                raise FailedStep("%s: %s" % (check["socket"], judged["evidence"]))
         if units:
             self.answer["containers"] = {
                 "before": len(running),
@@ -466,9 +468,9 @@ class Transaction(object):
         if not (probation and units and self.program):
             rollback.commit(self.root, self.base, meta)
             return
-        found = health.read_unit_states([unit["name"] for unit in units])
+        states = health.read_unit_states([unit["name"] for unit in units])
         restarts = [
-            health.parse_unit_number(found[unit["name"]].get("NRestarts")) for unit in units
+            health.parse_unit_number(states[unit["name"]].get("NRestarts")) for unit in units
         ]
         journal_writer.settle_originals(self.base, meta["changes"])
         watch = {"pid": os.getpid(), "start": system.get_process_start(os.getpid())}
@@ -560,18 +562,18 @@ def _expect_system(units, packages, programs):
     conflicts = []
     states = health.read_unit_states(sorted(units))
     for name, invocation in sorted(units.items()):
-        found = states[name].get("InvocationID", "")
-        if found != invocation:
-            conflicts.append(staging.build_conflict("unit", name, invocation, found))
+        current = states[name].get("InvocationID", "")
+        if current != invocation:
+            conflicts.append(staging.build_conflict("unit", name, invocation, current))
     installed = (
         system.list_installed_packages("", sorted(packages))["installed"] if packages else {}
     )
     for name, version in sorted(packages.items()):
         if installed[name] != version:
             conflicts.append(staging.build_conflict("package", name, version, installed[name]))
-    for path, found in sorted(system.identify_programs(programs).items()):
-        if found != programs[path]:
-            conflicts.append(staging.build_conflict("program", path, programs[path], found))
+    for path, current in sorted(system.identify_programs(programs).items()):
+        if current != programs[path]:
+            conflicts.append(staging.build_conflict("program", path, programs[path], current))
     return conflicts
 
 

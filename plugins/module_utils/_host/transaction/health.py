@@ -96,9 +96,9 @@ def note_pending(base, request, acted):
     path, kept = os.path.join(base, "pending.json"), journal.read_pending(base)
     wanted = [name for name in request.get("pending") or [] if name not in acted]
     left = {name: entry for name, entry in kept.items() if name not in acted}
-    found = read_unit_states(wanted)
+    states = read_unit_states(wanted)
     for name in wanted:
-        invocation = found[name].get("InvocationID", "")
+        invocation = states[name].get("InvocationID", "")
         if invocation and left.get(name, {}).get("invocation") != invocation:
             left[name] = {
                 "since": journal_writer.format_journal_time(),
@@ -112,11 +112,11 @@ def note_pending(base, request, acted):
 
 def list_units_to_disable(names):
     """List the units that run or are enabled, in the form by which enable() takes disable() back."""
-    found = read_unit_states(names)
+    states = read_unit_states(names)
     wanted = []
     for name in names:
-        enabled = found[name].get("UnitFileState") == "enabled"
-        active = found[name].get("ActiveState") in ("active", "activating", "reloading")
+        enabled = states[name].get("UnitFileState") == "enabled"
+        active = states[name].get("ActiveState") in ("active", "activating", "reloading")
         if enabled or active:
             wanted.append({"name": name, "enabled": enabled, "active": active})
     return wanted
@@ -156,9 +156,9 @@ def explain_crashed_units(units, restarts):
     restarts: how often systemd had restarted each by itself when they stood. A unit that is stopped
     or restarted by request meanwhile does not count as a failure.
     """
-    found = read_unit_states([unit["name"] for unit in units])
+    states = read_unit_states([unit["name"] for unit in units])
     for place, unit in enumerate(units):
-        state, before = found[unit["name"]], restarts[place] if place < len(restarts) else 0
+        state, before = states[unit["name"]], restarts[place] if place < len(restarts) else 0
         if state.get("ActiveState") == "failed" or state.get("SubState") == "auto-restart":
             return "%s came up and has crashed since (%s, %s)" % (
                 unit["name"],
@@ -172,8 +172,8 @@ def explain_crashed_units(units, restarts):
 
 def are_all_stopped(units):
     """Tell whether all of the units were stopped: then there is nothing to ask."""
-    found = read_unit_states([unit["name"] for unit in units])
-    return all(state.get("ActiveState") == "inactive" for state in found.values())
+    states = read_unit_states([unit["name"] for unit in units])
+    return all(state.get("ActiveState") == "inactive" for state in states.values())
 
 
 def require_replacement(check):
@@ -211,7 +211,7 @@ def log(unit, since, known=()):
     that shows its log.
     """
     show = ["journalctl", "--unit=" + unit, "--since=@%d" % since]
-    found = {
+    entry = {
         "kind": "log",
         "name": unit,
         "ok": False,
@@ -229,12 +229,12 @@ def log(unit, since, known=()):
     except host_files.HostError:
         answer = {"rc": None}
     if answer["rc"] != 0 or answer["truncated"]:  # it tells nothing, so systemd's own word counts
-        return dict(found, failed=read_unit_states([unit])[unit].get("ActiveState") == "failed")
+        return dict(entry, failed=read_unit_states([unit])[unit].get("ActiveState") == "failed")
     said = causes.find_last_failure(answer["stdout"])
     return (
-        found
+        entry
         if said is None
-        else dict(found, failed=True, causes=causes.recognise_causes(said, known))
+        else dict(entry, failed=True, causes=causes.recognise_causes(said, known))
     )
 
 
@@ -343,18 +343,18 @@ def _ask_http(check, left):
 def _find_lacking(want, handlers, info):
     if "handler" in want:
         return None if want["handler"] in handlers else "it has no handler %s" % want["handler"]
-    found = info
+    value = info
     for key in want["path"][:-1]:
-        found = _get_folded(found, key)
-    found = _get_folded(found, want["path"][-1], want.get("folded"))
+        value = _get_folded(value, key)
+    value = _get_folded(value, want["path"][-1], want.get("folded"))
     if want.get("filled"):
-        return None if found else "its %s is empty" % ".".join(want["path"])
+        return None if value else "its %s is empty" % ".".join(want["path"])
     wanted = None if want.get("absent") else want.get("equals")
     return (
         None
-        if found == wanted
+        if value == wanted
         else "its %s is %r, not %r"
-        % (".".join(want["path"]), selection.show_plain_value(found), wanted)
+        % (".".join(want["path"]), selection.show_plain_value(value), wanted)
     )
 
 

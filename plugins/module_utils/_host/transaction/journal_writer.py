@@ -300,14 +300,14 @@ Memory = collections.namedtuple("Memory", ["opened", "changes", "described", "or
 
 def list_kept_originals(base, changes):
     """Return path -> (meta, bytes) of the originals that are already kept of these files."""
-    found = {}
+    originals = {}
     for change in changes:
         # damaged: then there is nothing to remember
         with contextlib.suppress(host_files.HostError, OSError):
             kept = journal.read_original(base, change.path)
             if kept is not None:
-                found[change.path] = (kept[0], kept[1].data if kept[1] is not None else None)
-    return found
+                originals[change.path] = (kept[0], kept[1].data if kept[1] is not None else None)
+    return originals
 
 
 def write_again(base, name, request, memory):

@@ -108,12 +108,12 @@ def _is(path, data):
     except OSError:
         return False
     with os.fdopen(fd, "rb") as stream:
-        found = os.fstat(fd)
+        status = os.fstat(fd)
         own = (
-            stat.S_ISREG(found.st_mode)
-            and found.st_uid == os.geteuid()
-            and not found.st_mode & 0o022
-            and found.st_nlink == 1
+            stat.S_ISREG(status.st_mode)
+            and status.st_uid == os.geteuid()
+            and not status.st_mode & 0o022
+            and status.st_nlink == 1
         )
         return own and stream.read(len(data) + 1) == data
 
@@ -254,15 +254,15 @@ def _report_aftermath(base, request, answer):
         base, who, keep=True, wait=deadline.compute_time_limit(request), token=request["id"]
     ):
         rollback.recover_open_transactions("", base, "its caller", only=request["id"])
-    found = [meta for meta in journal.list_transactions(base) if meta["id"] == request["id"]]
+    entries = [meta for meta in journal.list_transactions(base) if meta["id"] == request["id"]]
     message = "the transaction's process was killed before it changed anything"
-    if found:
-        ended = journal.report_outcome(found[0])
-        answer["journal"] = found[0]["entry"]
-        answer["rolled_back"] = found[0]["state"] == "rolled_back" and not ended.get("trouble")
-        answer["changed"] = found[0]["state"] == "committed"
+    if entries:
+        ended = journal.report_outcome(entries[0])
+        answer["journal"] = entries[0]["entry"]
+        answer["rolled_back"] = entries[0]["state"] == "rolled_back" and not ended.get("trouble")
+        answer["changed"] = entries[0]["state"] == "committed"
         message = "its process was killed; the transaction is %s (%s)" % (
-            found[0]["state"],
+            entries[0]["state"],
             ended.get("why") or "all was done",
         )
     executor.set_error(

@@ -52,18 +52,18 @@ def require_changeable(root, path, real, links, linked=False, groups=()):
             % path
         )
     _require_changeable(here, directory)
-    found = host_files.get_lstat(root, real)
-    if found is None or not stat.S_ISREG(found.st_mode):
+    status = host_files.get_lstat(root, real)
+    if status is None or not stat.S_ISREG(status.st_mode):
         return
-    if found.st_mode & 0o002:
+    if status.st_mode & 0o002:
         _refuse(
             "%s: everybody may write to this file (mode %04o). Run chmod o-w on it first"
-            % (path, stat.S_IMODE(found.st_mode))
+            % (path, stat.S_IMODE(status.st_mode))
         )
-    if found.st_nlink > 1 and not linked:
+    if status.st_nlink > 1 and not linked:
         _refuse(
             "%s: has %d names (hard links), and the others would keep the old content. Replace it by a file of its own"
-            % (path, found.st_nlink)
+            % (path, status.st_nlink)
         )
     if is_mount_point(host_files.get_full_path(root, real)):
         _refuse(

@@ -110,9 +110,9 @@ def _require_seconds(place, value):
 
 
 def _require_request_list(table, key, inside=""):
-    found = table.get(key) or []
-    _require_fit(isinstance(found, list), inside + key, "a list", found)
-    return [("%s%s[%d]" % (inside, key, number), entry) for number, entry in enumerate(found)]
+    entries = table.get(key) or []
+    _require_fit(isinstance(entries, list), inside + key, "a list", entries)
+    return [("%s%s[%d]" % (inside, key, number), entry) for number, entry in enumerate(entries)]
 
 
 def _list_tables(request, key):

@@ -148,9 +148,9 @@ def judge_probation(meta):
     if why is not None or health.are_all_stopped(meta["units"]):
         return why
     for check in meta["health"]:
-        found = health.wait_for_health(dict(check, timeout=QUICK))
-        if not found["ok"]:
-            return found["evidence"]
+        judged = health.wait_for_health(dict(check, timeout=QUICK))
+        if not judged["ok"]:
+            return judged["evidence"]
     return None
 
 
@@ -363,11 +363,11 @@ def _undo(command, outcome, booting):
             "failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown
         )
     within = QUICK if booting else within
-    found = commands.run(command["undo"], within, env=command.get("env"))
-    outcome["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
-    if found["rc"] not in [0] + (command.get("undo_accepts") or command.get("accepts") or []):
+    ended = commands.run(command["undo"], within, env=command.get("env"))
+    outcome["ran"].append({"argv": command["undo"], "rc": ended["rc"], "output": "", "why": "undo"})
+    if ended["rc"] not in [0] + (command.get("undo_accepts") or command.get("accepts") or []):
         end = (
-            "no end within %d s" % within if found["timed_out"] else "exit status %d" % found["rc"]
+            "no end within %d s" % within if ended["timed_out"] else "exit status %d" % ended["rc"]
         )
         raise host_files.HostError("failed", "%s: %s" % (shown, end))
 
@@ -413,8 +413,8 @@ def _bring_units_back(base, meta, acted, checks, outcome):
             if unit in ran_before:
                 outcome["trouble"] = outcome["trouble"] or exc.message
     for check in checks if ran_before and outcome["trouble"] is None else ():
-        found = dict(health.wait_for_health(check), after="rollback")
-        outcome["health"].append(found)
-        if not found["ok"]:
-            outcome["trouble"] = "%s: %s" % (check["socket"], found["evidence"])
+        judged = dict(health.wait_for_health(check), after="rollback")
+        outcome["health"].append(judged)
+        if not judged["ok"]:
+            outcome["trouble"] = "%s: %s" % (check["socket"], judged["evidence"])
             return

@@ -135,16 +135,16 @@ def _write(root, change, before):
 def _copy_references(root, data, references):
     """Return the text with the values that are copied on the host, each as long as its placeholder."""
     for reference in reversed(references):
-        found = journal.take_snapshot(root, host_files.resolve_links(root, reference["path"])[0])
-        if found is None or not keyed.matches_keyed_digest(
-            reference["expect"], journal.digest_snapshot(found)
+        snapshot = journal.take_snapshot(root, host_files.resolve_links(root, reference["path"])[0])
+        if snapshot is None or not keyed.matches_keyed_digest(
+            reference["expect"], journal.digest_snapshot(snapshot)
         ):
             raise host_files.HostError(
                 "failed", "%s: has changed since a value in it was to be copied" % reference["path"]
             )
         first, behind = reference["span"]
         at = reference["at"]
-        data = data[:at] + found.data[first:behind] + data[at + behind - first :]
+        data = data[:at] + snapshot.data[first:behind] + data[at + behind - first :]
     return data
 
 
@@ -152,15 +152,15 @@ def _limit_readers(root, real, gid):
     """Return the bits of a mode by which a file of this group gets no reader that the source of the
     copy does not have.
     """
-    found = host_files.get_lstat(root, real)
-    others, group = found.st_mode & 0o007, found.st_mode >> 3 & 0o007
-    group = group if found.st_gid == gid else others
+    status = host_files.get_lstat(root, real)
+    others, group = status.st_mode & 0o007, status.st_mode >> 3 & 0o007
+    group = group if status.st_gid == gid else others
     directory = os.path.dirname(real)
     while directory != "/":
-        seen = host_files.get_lstat(root, directory)
-        if not seen.st_mode & 0o001:
+        folder = host_files.get_lstat(root, directory)
+        if not folder.st_mode & 0o001:
             others = 0
-            group = group if seen.st_gid == gid and seen.st_mode & 0o010 else 0
+            group = group if folder.st_gid == gid and folder.st_mode & 0o010 else 0
         directory = os.path.dirname(directory)
     return 0o7700 | group << 3 | others
 
@@ -235,8 +235,8 @@ def _stage_tree(root, source, target, after, substitute):
     ):
         for name in names:
             path = os.path.join(directory, name)[len(root) :]
-            found = host_files.get_lstat(root, host_files.resolve_links(root, path)[0])
-            if found is not None and stat.S_ISREG(found.st_mode):
+            status = host_files.get_lstat(root, host_files.resolve_links(root, path)[0])
+            if status is not None and stat.S_ISREG(status.st_mode):
                 paths.add(path)
         if len(paths) > MAX_TREE_FILES:
             raise host_files.HostError(
@@ -284,17 +284,17 @@ def _validate(check, request, stage, tolerate_missing):
             if present
             else None
         )
-        found = commands.decode_answer(commands.run(argv, timeout, process=process))
+        ended = commands.decode_answer(commands.run(argv, timeout, process=process))
     except host_files.HostError as exc:
         # check mode: a package that brings it is not installed yet
         if exc.kind != "not-found" or not tolerate_missing:
             report["findings"].append(exc.message)
         return report
     names = _list_staged_names(request, stage)
-    stdout, stderr = [_rename_paths(found[stream], names) for stream in ("stdout", "stderr")]
+    stdout, stderr = [_rename_paths(ended[stream], names) for stream in ("stdout", "stderr")]
     known = {_strip_dates(line) for line in before["stderr"].splitlines()} if before else set()
     news = [line for line in stderr.splitlines() if _strip_dates(line) not in known]
-    findings = _own_findings(check, found, stdout, news, timeout)
+    findings = _own_findings(check, ended, stdout, news, timeout)
     if before is not None and not findings:
         findings = [
             "with the present configuration, %s" % why
@@ -310,13 +310,13 @@ def _validate(check, request, stage, tolerate_missing):
             )
             words += "\n".join(lines)
     # then all of the output may tell why; some programs print it on stdout (zypper)
-    if found["rc"]:
+    if ended["rc"]:
         news = (stderr if before else stderr + "\n" + stdout).splitlines()
     known_causes = (
         causes.recognise_causes("\n".join(news), request.get("causes")) if findings else []
     )
     report.update(
-        rc=found["rc"], causes=known_causes, findings=findings[:MAX_FINDINGS], words=words
+        rc=ended["rc"], causes=known_causes, findings=findings[:MAX_FINDINGS], words=words
     )
     return report
 
