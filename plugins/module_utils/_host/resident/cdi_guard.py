@@ -219,11 +219,11 @@ def is_as_found(fact):
         paths = list_matching_files(fact["each"])
     except OSError:
         return True
-    found = [
+    current = [
         [path] + [match_group(find, read_guarded_text(path)) for find in fact["find"]]
         for path in paths
     ]
-    return are_alike(fact["found"], found)
+    return are_alike(fact["found"], current)
 
 
 def may_exist(path):
@@ -255,8 +255,8 @@ def are_alike(before, now):
 
 def match_group(find, text):
     """Return the first group of a match; None if there is none."""
-    found = re.search(find, text, re.MULTILINE)
-    return found.group(1) if found else None
+    match = re.search(find, text, re.MULTILINE)
+    return match.group(1) if match else None
 
 
 def read_guarded_text(path):
@@ -273,11 +273,11 @@ def read_device_numbers(path):
     another fact covers that.
     """
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    special = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
-    return [os.major(found.st_rdev), os.minor(found.st_rdev)] if special else [-1, -1]
+    special = stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode)
+    return [os.major(status.st_rdev), os.minor(status.st_rdev)] if special else [-1, -1]
 
 
 def digest_guarded_file(path):

@@ -129,11 +129,11 @@ def list_desired_nodes(rules):
     known = parse_majors(read_kernel_file(rules["majors"]))
     params = rules.get("params") or {}
     parameters = read_fields(params["file"]) if params else {}
-    found, unread = [], []
+    nodes, unread = [], []
     for rule in rules["nodes"]:
         major = next((known[name] for name in rule["drivers"] if name in known), None)
         for minor, own in list_minors(rule, unread) if major is not None else []:
-            found.append(
+            nodes.append(
                 {
                     "path": rule["path"].replace("{minor}", str(minor)),
                     "numbers": (major, minor),
@@ -145,7 +145,7 @@ def list_desired_nodes(rules):
                     "gid": parse_number_or_default(parameters.get(params.get("gid")), 0),
                 }
             )
-    return found, unread
+    return nodes, unread
 
 
 def list_minors(rule, unread):
@@ -156,7 +156,7 @@ def list_minors(rule, unread):
     """
     if "each" not in rule:
         return [(rule["minor"], {})]
-    found = []
+    minors = []
     try:
         paths = list_matching_files(rule["each"])
     except OSError as exc:
@@ -170,8 +170,8 @@ def list_minors(rule, unread):
             continue
         unless = rule.get("unless") or ["", "never"]
         if device.get(rule["minor"], "").isdigit() and device.get(unless[0]) != unless[1]:
-            found.append((int(device[rule["minor"]]), device))
-    return found
+            minors.append((int(device[rule["minor"]]), device))
+    return minors
 
 
 def parse_number_or_default(text, default):
@@ -187,24 +187,24 @@ def make_nodes(desired):
     path, (major, minor) = desired["path"], desired["numbers"]
     right = (stat.S_IFCHR | desired["mode"], desired["uid"], desired["gid"])
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError as exc:
         if exc.errno not in (errno.ENOENT, errno.ENOTDIR):
             raise
-        found = None
+        status = None
     if (
-        found is not None
-        and stat.S_ISCHR(found.st_mode)
-        and found.st_rdev == os.makedev(major, minor)
+        status is not None
+        and stat.S_ISCHR(status.st_mode)
+        and status.st_rdev == os.makedev(major, minor)
     ):
-        if (found.st_mode, found.st_uid, found.st_gid) == right:
+        if (status.st_mode, status.st_uid, status.st_gid) == right:
             return []
         os.chown(path, desired["uid"], desired["gid"])
         os.chmod(path, desired["mode"])
         return [
             "%s: mode %o, owner %d:%d" % (path, desired["mode"], desired["uid"], desired["gid"])
         ]
-    if found is not None and stat.S_ISDIR(found.st_mode):
+    if status is not None and stat.S_ISDIR(status.st_mode):
         # Engines make an empty one if a mount's source is missing; a full one belongs to a program
         # or a person.
         os.rmdir(path)

@@ -81,10 +81,10 @@ def settle_mode(setting, seconds):
 def read_mode(setting, seconds):
     """Return the present mode of a GPU in capitals. Raise ValueError if the program does not tell."""
     text = run_program(setting["read"], seconds, setting["accepts"])
-    found = re.search(setting["pattern"], text, re.MULTILINE)
-    if not found:
+    match = re.search(setting["pattern"], text, re.MULTILINE)
+    if not match:
         raise ValueError("%s says nothing of it" % " ".join(setting["read"]))
-    return found.group(1).upper()
+    return match.group(1).upper()
 
 
 if __name__ == "__main__":

@@ -140,9 +140,9 @@ def own_directory(path):
         with contextlib.suppress(FileExistsError):
             os.mkdir(done, 0o755)
         # What the system itself has as a link (/var/run) is not on these ways.
-        found = os.lstat(done)
-        shared = found.st_mode & 0o022 and not (found.st_mode & stat.S_ISVTX)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.geteuid()) or shared:
+        status = os.lstat(done)
+        shared = status.st_mode & 0o022 and not (status.st_mode & stat.S_ISVTX)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, os.geteuid()) or shared:
             raise ValueError("%s is not a directory that is root's alone" % done)
 
 
@@ -169,8 +169,8 @@ def serve(wanted, name):
 
 def build_daemon_environment(wanted, name):
     """Return the environment of a daemon and its clients."""
-    found = {key: value.replace("NAME", name) for key, value in wanted["environment"].items()}
-    return dict(found, PATH=PATH, LANG="C", LC_ALL="C")
+    variables = {key: value.replace("NAME", name) for key, value in wanted["environment"].items()}
+    return dict(variables, PATH=PATH, LANG="C", LC_ALL="C")
 
 
 def ask_daemon(wanted, name, command, seconds=None):
@@ -213,8 +213,8 @@ def settle_daemon(wanted, name):
 
 def parse_daemon_number(text):
     """Return the first number in a text; None if there is none."""
-    found = re.search(r"\d+(?:\.\d+)?", text)
-    return float(found.group(0)) if found else None
+    match = re.search(r"\d+(?:\.\d+)?", text)
+    return float(match.group(0)) if match else None
 
 
 def quit_daemon(wanted, name):

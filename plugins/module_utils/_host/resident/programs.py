@@ -123,8 +123,8 @@ def find_trusted_program(name):
 
     Raise ValueError if there is none, or if not only root could change what is found there.
     """
-    found = [name] if "/" in name else [os.path.join(place, name) for place in PATH.split(":")]
-    path = next((path for path in found if os.path.isfile(path) and os.access(path, os.X_OK)), None)
+    paths = [name] if "/" in name else [os.path.join(place, name) for place in PATH.split(":")]
+    path = next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
     if path is None:
         raise ValueError(
             "%s: there is no such program%s" % (name, "" if "/" in name else " in " + PATH)
@@ -195,16 +195,16 @@ def walk_path_steps(path):
 
 def explain_untrusted_entry(place, entry):
     """Return why another account than root could change a directory or a file; '' if none could."""
-    found = os.stat(place)
-    if found.st_uid not in (0, os.geteuid()):  # a process without privileges has none to lose
-        return "belongs to user %d" % found.st_uid
-    shared = found.st_mode & 0o020 and (found.st_gid not in (0, os.getegid()) or has_acl(place))
-    if not shared and not found.st_mode & 0o002:
+    status = os.stat(place)
+    if status.st_uid not in (0, os.geteuid()):  # a process without privileges has none to lose
+        return "belongs to user %d" % status.st_uid
+    shared = status.st_mode & 0o020 and (status.st_gid not in (0, os.getegid()) or has_acl(place))
+    if not shared and not status.st_mode & 0o002:
         return ""
     # In a sticky directory, no other account can rename a directory of root's. Any account can give
     # a file another name there.
-    kept = found.st_mode & stat.S_ISVTX and entry and stat.S_ISDIR(os.lstat(entry).st_mode)
-    return "" if kept else "may be written to by others (mode %04o)" % stat.S_IMODE(found.st_mode)
+    kept = status.st_mode & stat.S_ISVTX and entry and stat.S_ISDIR(os.lstat(entry).st_mode)
+    return "" if kept else "may be written to by others (mode %04o)" % stat.S_IMODE(status.st_mode)
 
 
 def has_acl(place):
@@ -321,8 +321,8 @@ def get_lock_stamp():
     if lock is None:
         return None
     try:
-        found = os.fstat(lock)
-        return found.st_ino, found.st_mtime_ns
+        status = os.fstat(lock)
+        return status.st_ino, status.st_mtime_ns
     finally:
         os.close(lock)
 
@@ -333,15 +333,15 @@ def list_matching_files(pattern):
     Raise OSError if a directory or a file cannot be looked at, which proves nothing. glob.glob
     takes that for an empty directory.
     """
-    found = [""]
+    paths = [""]
     for part in pattern.split("/")[1:]:
-        found = [
+        paths = [
             path + "/" + name
-            for path in found
+            for path in paths
             for name in (list_names(path) if "*" in part else [part])
             if fnmatch.fnmatchcase(name, part)
         ]
-    return sorted(path for path in found if is_there(path))
+    return sorted(path for path in paths if is_there(path))
 
 
 def list_names(directory):
