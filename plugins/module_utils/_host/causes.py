@@ -32,7 +32,7 @@ def recognise_causes(text, table):
     There is one for a line, in the order of the table, at most MOST. The first rows explain most.
     What comes behind the last of them is not looked at.
     """
-    lines, found = [line[:LONGEST] for line in text[-SIZE:].splitlines()], []
+    lines, codes = [line[:LONGEST] for line in text[-SIZE:].splitlines()], []
     for row in table or ():
         pattern = re.compile(row["pattern"])
         matches = [pattern.search(line) for line in lines]
@@ -44,25 +44,25 @@ def recognise_causes(text, table):
                 for name, shape in (row.get("values") or {}).items()
             }
             cause = {"code": row["code"], "values": values}
-            if cause not in found:
-                found.append(cause)
-            if len(found) == MOST:
-                return found
-    return found
+            if cause not in codes:
+                codes.append(cause)
+            if len(codes) == MOST:
+                return codes
+    return codes
 
 
 def extract_known_phrases(text, patterns):
     """Return the first known phrases in a text, at most MOST, joined by "; ", without the text
     around them; "" if there are none.
     """
-    found = []
+    phrases = []
     for pattern in patterns or ():
         for match in re.finditer(pattern, text[-SIZE:]):
-            if match.group() and match.group()[:PHRASE] not in found:
-                found.append(match.group()[:PHRASE])
-            if len(found) == MOST:
-                return "; ".join(found)
-    return "; ".join(found)
+            if match.group() and match.group()[:PHRASE] not in phrases:
+                phrases.append(match.group()[:PHRASE])
+            if len(phrases) == MOST:
+                return "; ".join(phrases)
+    return "; ".join(phrases)
 
 
 def find_last_failure(log):

@@ -68,12 +68,12 @@ def _search_path(process):
     if not process:
         return {}
     with open("/proc/%d/environ" % process["pid"], "rb") as stream:
-        found = [
+        paths = [
             entry[len(b"PATH=") :]
             for entry in stream.read(host_files.MIB).split(b"\0")
             if entry.startswith(b"PATH=")
         ]
-    return {"PATH": found[0].decode("utf-8", "surrogateescape")} if found and found[0] else {}
+    return {"PATH": paths[0].decode("utf-8", "surrogateescape")} if paths and paths[0] else {}
 
 
 def _run(argv, program, fds, timeout, cap, stdin, env):

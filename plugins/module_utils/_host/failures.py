@@ -26,8 +26,8 @@ def extract_systemd_words(text):
     """Return systemd's own words from the output of systemctl or systemd-run; "" if it contains
     none that are known.
     """
-    found = _MANAGER_SAYS.search(" ".join(text.split()))
-    return found.group() if found else ""
+    match = _MANAGER_SAYS.search(" ".join(text.split()))
+    return match.group() if match else ""
 
 
 def describe_fault(exc):

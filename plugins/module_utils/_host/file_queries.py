@@ -46,18 +46,18 @@ def describe_file(root, path, content=True, cap=host_files.MIB, keep=None):
     larger than cap.
     """
     real, links = host_files.resolve_links(root, path)
-    found = host_files.get_lstat(root, real)
+    status = host_files.get_lstat(root, real)
     answer = {"real": real, "links": links, "sha256": None, "content": None, "encoding": "utf-8"}
-    if found is None:
+    if status is None:
         link = host_files.find_dangling_link(root, path)
         if link is None:
             return {"exists": False}
         answer.update(stat_fields(root, link, host_files.get_lstat(root, link)), real=None)
         return answer
-    answer.update(stat_fields(root, real, found))
+    answer.update(stat_fields(root, real, status))
     if answer["type"] == "dir":
         answer["untrusted"] = explain_untrusted_directory(root, path)
-    if answer["type"] != "file" or (not content and found.st_size > cap):
+    if answer["type"] != "file" or (not content and status.st_size > cap):
         return answer
     try:
         data = host_files.read_regular(root, real, cap)
@@ -108,12 +108,12 @@ def list_names(root, real):
 def list_dir(root, path):
     """Return the answer to a `dir` question."""
     real = host_files.resolve_links(root, path)[0]
-    found = host_files.get_lstat(root, real)
-    if found is None:
+    status = host_files.get_lstat(root, real)
+    if status is None:
         return {"exists": False, "entries": []}
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise host_files.HostError(
-            "failed", "%s: is a %s, not a directory" % (path, host_files.name_file_type(found))
+            "failed", "%s: is a %s, not a directory" % (path, host_files.name_file_type(status))
         )
     names = list_names(root, real)
     if len(names) > host_files.MAX_ENTRIES:  # never a part of it, taken for the whole
@@ -255,7 +255,7 @@ def list_paths(root, patterns):
 
     `spot` is present if the path lies behind a linked folder: the same place without that link.
     """
-    found, met, folders = [], set(), Folders(root)
+    entries, met, folders = [], set(), Folders(root)
     for pattern in patterns:
         for path in list_glob_matches(root, pattern, folders):
             spot = folders.find_spot_of(path)
@@ -274,8 +274,8 @@ def list_paths(root, patterns):
                 "type": host_files.name_file_type(there),
                 "mode": stat.S_IMODE(there.st_mode),
             }
-            found.append(entry if spot == path else dict(entry, spot=spot))
-    return found
+            entries.append(entry if spot == path else dict(entry, spot=spot))
+    return entries
 
 
 def find_mentioned_paths(root, pattern, finds, cap=host_files.MIB, readable=None, keep=None):
@@ -303,7 +303,7 @@ def find_mentioned_paths(root, pattern, finds, cap=host_files.MIB, readable=None
             continue
         for find in finds:
             try:
-                names.update(found.group(1) for found in re.finditer(find, text, re.MULTILINE))
+                names.update(match.group(1) for match in re.finditer(find, text, re.MULTILINE))
             except (re.error, IndexError) as exc:
                 raise host_files.HostError("bad-question", "pattern %r: %s" % (find, exc))
     # A text that is longer than any path is nowhere.
@@ -323,15 +323,15 @@ def find_mentioned_paths(root, pattern, finds, cap=host_files.MIB, readable=None
 def _describe_there(root, path):
     try:
         real, links = host_files.resolve_links(root, path)
-        found = host_files.get_lstat(root, real)
+        status = host_files.get_lstat(root, real)
     except host_files.HostError:  # a loop of links, a directory that may not be entered
         return None
-    if found is None:
+    if status is None:
         return None
-    device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
-    numbers = [os.major(found.st_rdev), os.minor(found.st_rdev)] if device else None
+    device = stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode)
+    numbers = [os.major(status.st_rdev), os.minor(status.st_rdev)] if device else None
     return {
-        "type": host_files.name_file_type(found),
+        "type": host_files.name_file_type(status),
         "rdev": numbers,
         "link": host_files.find_spot(root, path) in links,
     }

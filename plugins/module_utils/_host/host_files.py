@@ -164,15 +164,15 @@ def _resolve_through(root, path, known):
     """
     if (root, path) in known:
         return known[root, path]
-    found, at = ("", ()), ""
+    spot, at = ("", ()), ""
     for part in path.split("/"):
         if part:
             at += "/" + part
             if (root, at) not in known:
-                known[root, at] = _follow_steps(root, path, found[0], found[1], part)
-            found = known[root, at]
-    known[root, path] = found
-    return found
+                known[root, at] = _follow_steps(root, path, spot[0], spot[1], part)
+            spot = known[root, at]
+    known[root, path] = spot
+    return spot
 
 
 def _follow_steps(root, path, done, links, more):
@@ -221,12 +221,14 @@ def read_regular(root, real, cap=MIB):
     only: a FIFO or device may block or act.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
-    found = get_lstat(root, real)
-    if found is None:
+    status = get_lstat(root, real)
+    if status is None:
         raise HostError("not-found", "%s: there is no such file" % real)
     # asked before open(): opening a device can already do something
-    if not stat.S_ISREG(found.st_mode):
-        raise HostError("failed", "%s: is a %s, not a regular file" % (real, name_file_type(found)))
+    if not stat.S_ISREG(status.st_mode):
+        raise HostError(
+            "failed", "%s: is a %s, not a regular file" % (real, name_file_type(status))
+        )
     try:
         fd = os.open(get_full_path(root, real), flags)
     except OSError as exc:
@@ -343,8 +345,8 @@ def find_executable(root, name, directories=DEFAULT_PATH):
     """
     for directory in directories:
         path = os.path.join(directory, name)
-        found = get_lstat(root, resolve_links(root, path)[0])
-        if found is not None and stat.S_ISREG(found.st_mode) and found.st_mode & 0o111:
+        status = get_lstat(root, resolve_links(root, path)[0])
+        if status is not None and stat.S_ISREG(status.st_mode) and status.st_mode & 0o111:
             return path
     return None
 
@@ -353,5 +355,7 @@ def identify_program(root, path):
     """Return inode, size and time of a program, unread, to notice that another has taken its place;
     None if there is none.
     """
-    found = get_lstat(root, resolve_links(root, path)[0])
-    return None if found is None else "%d:%d:%d" % (found.st_ino, found.st_size, found.st_mtime_ns)
+    status = get_lstat(root, resolve_links(root, path)[0])
+    return (
+        None if status is None else "%d:%d:%d" % (status.st_ino, status.st_size, status.st_mtime_ns)
+    )

@@ -71,16 +71,16 @@ Snapshot = collections.namedtuple("Snapshot", "data mode uid gid mtime xattrs")
 
 def take_snapshot(root, real):
     """Return the regular file at a resolved host path as a Snapshot; None if nothing is there."""
-    found = host_files.get_lstat(root, real)
-    if found is None:
+    status = host_files.get_lstat(root, real)
+    if status is None:
         return None
     data = host_files.read_regular(root, real, MAX_FILE)
     return Snapshot(
         data,
-        stat.S_IMODE(found.st_mode),
-        found.st_uid,
-        found.st_gid,
-        found.st_mtime_ns,
+        stat.S_IMODE(status.st_mode),
+        status.st_uid,
+        status.st_gid,
+        status.st_mtime_ns,
         _read_xattrs(host_files.get_full_path(root, real)),
     )
 
@@ -123,10 +123,10 @@ def read_bytes(path):
     """Read a journal file. Raise OSError if it cannot be read, or is not a regular file: a FIFO
     would block, a device could act.
     """
-    found = os.lstat(path)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.lstat(path)
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(
-            errno.EINVAL, "it is a %s, not a regular file" % host_files.name_file_type(found), path
+            errno.EINVAL, "it is a %s, not a regular file" % host_files.name_file_type(status), path
         )
     try:
         return host_files.read_regular("", path, MAX_FILE)
@@ -176,15 +176,15 @@ def require_own(base):
 
 def _require_root_only(path):
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return
     if (
-        stat.S_ISLNK(found.st_mode)
-        or found.st_uid not in (0, os.geteuid())
-        or found.st_mode & 0o022
+        stat.S_ISLNK(status.st_mode)
+        or status.st_uid not in (0, os.geteuid())
+        or status.st_mode & 0o022
     ):
-        _refuse(path, found)
+        _refuse(path, status)
 
 
 def _refuse(path, found):
@@ -216,13 +216,13 @@ def list_entry_states(entry):
         data = read_bytes(os.path.join(entry, "states"))[: SLOT * SLOTS]
     except OSError:
         return []
-    found = []
+    states = []
     for start in range(0, len(data), SLOT):
         try:
-            found.append(json.loads(data[start : start + SLOT].decode("ascii")))
+            states.append(json.loads(data[start : start + SLOT].decode("ascii")))
         except ValueError:
             continue
-    return sorted(found, key=lambda state: state["n"])
+    return sorted(states, key=lambda state: state["n"])
 
 
 def read_transaction(base, name):
@@ -260,8 +260,8 @@ def list_transaction_names(base, place_="journal"):
 
 def list_transactions(base):
     """List all transactions, oldest first. One without readable states has the state "unreadable"."""
-    found = (read_transaction(base, name) for name in list_transaction_names(base))
-    return [meta for meta in found if meta]
+    entries = (read_transaction(base, name) for name in list_transaction_names(base))
+    return [meta for meta in entries if meta]
 
 
 def make_next_name(base, id_):
@@ -270,7 +270,7 @@ def make_next_name(base, id_):
         _NUMBERED.match(name)
         for name in list_transaction_names(base) + list_transaction_names(base, "open")
     ]
-    last = max([int(found.group(1)) for found in numbers if found] or [0])
+    last = max([int(match.group(1)) for match in numbers if match] or [0])
     return "n%010d-%s-%s" % (last + 1, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), id_)
 
 
@@ -441,11 +441,11 @@ def list_unrestarted_units(base, offline=False):
     """
     kept = read_pending(base)
     if kept and not offline:
-        found = system.list_units(sorted(kept), ["InvocationID"])
+        units = system.list_units(sorted(kept), ["InvocationID"])
         kept = {
             name: entry
             for name, entry in kept.items()
-            if found[name].get("InvocationID", "") == entry["invocation"]
+            if units[name].get("InvocationID", "") == entry["invocation"]
         }
     return [dict(kept[name], unit=name) for name in sorted(kept)]
 

@@ -76,21 +76,21 @@ def list_strays(root, base, directories):
     """List our names next to files that no transaction refers to: their journal was removed while
     they were in use.
     """
-    found = []
+    strays = []
     for directory in directories:
         place_ = host_files.get_full_path(root, host_files.resolve_links(root, directory)[0])
         listed = sorted(os.listdir(place_)) if os.path.isdir(place_) else []
-        found += [
+        strays += [
             os.path.join(directory, name)
             for name in listed
             if journal.is_stray(base, os.path.join(place_, name))
         ]
-    return found
+    return strays
 
 
 def _show_original(root, base, meta, cap, keep):
     """Describe one original for the controller, together with the present state of the file."""
-    found = journal.read_original(base, meta["path"])
+    original = journal.read_original(base, meta["path"])
     shown = {key: value for key, value in meta.items() if key not in ("xattrs", "path")}
     shown.update(
         content=None,
@@ -98,10 +98,10 @@ def _show_original(root, base, meta, cap, keep):
         now=None,
         trouble=None,
     )
-    if found[1] is not None and len(found[1].data) <= cap:
+    if original[1] is not None and len(original[1].data) <= cap:
         wanted = [entry["keep"] for entry in keep or () if meta["path"].endswith(entry["ends"])]
         shown.update(
-            contents.show_content(found[1].data, wanted[0], meta["path"]) if wanted else {}
+            contents.show_content(original[1].data, wanted[0], meta["path"]) if wanted else {}
         )
     for name in ("sha256_before", "sha256_after"):
         shown[name] = keyed.digest_with_key(shown[name])
@@ -161,7 +161,7 @@ def _logs(meta):
 
     The units' own output stays in the host's journal.
     """
-    found = [
+    logs = [
         entry
         for entry in journal.report_outcome(meta).get("health") or []
         if entry.get("kind") == "log"
@@ -169,7 +169,7 @@ def _logs(meta):
     shown = ("failed", "causes", "evidence")
     return {
         entry["name"]: {key: entry[key] for key in shown}
-        for entry in found
+        for entry in logs
         if all(key in entry for key in shown)
     }
 

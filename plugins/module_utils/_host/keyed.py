@@ -24,11 +24,11 @@ def _read_key():
     for path in _SOURCES:
         try:
             with open(path, "rb") as stream:
-                found = stream.read(4096)
+                key = stream.read(4096)
         except OSError:
             continue
-        if found:
-            return loader.sha256(b"gpufleet:" + found).digest()
+        if key:
+            return loader.sha256(b"gpufleet:" + key).digest()
     return b"gpufleet"
 
 

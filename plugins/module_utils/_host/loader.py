@@ -83,9 +83,9 @@ class Compiled(object):
             self.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
         )
         with os.fdopen(fd, "rb") as stream:
-            found = os.fstat(fd)
-            _require(found)
-            if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size > LARGEST:
+            status = os.fstat(fd)
+            _require(status)
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size > LARGEST:
                 raise ValueError("not as it was written")
             return stream.read(LARGEST)
 

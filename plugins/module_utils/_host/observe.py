@@ -200,9 +200,9 @@ def _describe_read(root, path, question):
     """
     if question.get("content", True):
         real = host_files.resolve_links(root, path)[0]
-        found = host_files.get_lstat(root, real)
-        read = found is not None and stat.S_ISREG(found.st_mode) and not trust.is_from_kernel(found)
-        if read:
+        status = host_files.get_lstat(root, real)
+        is_read = status is not None and stat.S_ISREG(status.st_mode)
+        if is_read and not trust.is_from_kernel(status):
             groups = question.get("groups") or ()
             trust.require_trusted(path, trust.judge_path(root, path, groups))
     return file_queries.describe_file(root, path, **_get_file_options(question))
@@ -363,7 +363,7 @@ def _tags(root, question):
 
 def _answer_which(root, question):
     paths = question.get("paths") or host_files.DEFAULT_PATH
-    found, untrusted = {}, {}
+    programs, untrusted = {}, {}
     for name in question["names"]:
         # A program that is found may be named in a configuration, and so be run by root: a
         # directory of another account is passed over.
@@ -373,13 +373,13 @@ def _answer_which(root, question):
             if path
         ]
         doubts = [trust.judge_program(root, path) for path in every]
-        found[name] = next((every[at] for at, doubt in enumerate(doubts) if doubt is None), None)
-        if found[name] is None and doubts:
+        programs[name] = next((every[at] for at, doubt in enumerate(doubts) if doubt is None), None)
+        if programs[name] is None and doubts:
             untrusted[name] = trust.build_untrusted_error(every[0], doubts[0]).message
     answer = {
-        "found": found,
+        "found": programs,
         "programs": {
-            path: host_files.identify_program(root, path) for path in found.values() if path
+            path: host_files.identify_program(root, path) for path in programs.values() if path
         },
     }
     return dict(answer, untrusted=untrusted) if untrusted else answer
@@ -423,9 +423,9 @@ def _run_question(question):
     # whichever process of that name the host's own service manager has started
     if isinstance(process, str):
         running = [
-            found
-            for found in process_queries.list_processes([re.escape(process)])["processes"]
-            if found.get("verified")
+            daemon
+            for daemon in process_queries.list_processes([re.escape(process)])["processes"]
+            if daemon.get("verified")
         ]
         if not running:
             raise host_files.HostError("not-found", "no verified process called %s runs" % process)
@@ -445,11 +445,11 @@ def _show_lines(text, patterns):
     """Return, of each line, what the first pattern that matches it finds. Lines that no pattern
     matches stay here.
     """
-    found = (
+    matches = (
         next(filter(None, (re.search(pattern, line) for pattern in patterns)), None)
         for line in text.splitlines()
     )
-    return "".join(match.group() + "\n" for match in found if match)
+    return "".join(match.group() + "\n" for match in matches if match)
 
 
 def _probe(_root, question):

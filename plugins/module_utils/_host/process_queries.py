@@ -38,7 +38,7 @@ def list_processes(names, flags=None, environment=None):
     for verified processes only, and only if listed in flags and environment: names, with the shape
     of each one's value.
     """
-    found, others = [], {}
+    processes, others = [], {}
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         called = trust.get_process_name(pid)
         name = next((name for name in names if called and _fits(name, called)), None)
@@ -54,13 +54,13 @@ def list_processes(names, flags=None, environment=None):
             # is read now is compared once more.
             same = process.uids == (0, 0, 0, 0) and _fits(name, os.path.basename(process.exe))
             if process.pids == 1 and same:
-                found.append(process)
-        if len(found) > MAX_PROCESSES:  # never a part of them, taken for all
+                processes.append(process)
+        if len(processes) > MAX_PROCESSES:  # never a part of them, taken for all
             raise host_files.HostError(
                 "too-large",
                 "more than %d processes are called %s" % (MAX_PROCESSES, " or ".join(names)),
             )
-    judged = _judge_process(found, flags or {}, environment or {})
+    judged = _judge_process(processes, flags or {}, environment or {})
     programs_ = system.identify_programs(
         [process["exe"] for process in judged if process.get("verified")]
     )
@@ -277,17 +277,17 @@ class _Walk(object):
                 self.found[pid], self.devices[pid] = user, devices
 
     def _list_devices(self, pid):
-        found = set()
+        devices = set()
         for link in _open_files(pid):
             self.left, self.room = self.left - 1, self.room - 1
             if min(self.left, self.room) < 0 or time.monotonic() > self.end:
                 raise _Spent()
             match = _match_device(link, self.wanted)
             if match:
-                found.add(match.groupdict().get("device") or "")
+                devices.add(match.groupdict().get("device") or "")
                 if not self.every:
                     break
-        return found
+        return devices
 
     def _leave(self, user):
         self.unknown[user] = self.unknown.get(user, 0) + 1
@@ -338,19 +338,19 @@ def _open_files(pid):
     on. Then the table of the first of them that has one is used. A thread that has left the table
     for one of its own (unshare(2), CLONE_FILES) is not asked for that.
     """
-    place, found = "/proc/%d" % pid, False
+    place, opened = "/proc/%d" % pid, False
     for link in _list_links(place + "/fd"):
-        found = True
+        opened = True
         yield link
     tried = 0
-    for task in () if found else _list_links(place + "/task"):
+    for task in () if opened else _list_links(place + "/task"):
         if task.endswith("/%d" % pid):
             continue
         for link in _list_links(task + "/fd"):
-            found = True
+            opened = True
             yield link
         tried += 1
-        if found:
+        if opened:
             return
         if tried == THREADS:
             raise _Spent()

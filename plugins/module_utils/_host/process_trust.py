@@ -33,18 +33,18 @@ def find_trusted_service(groups, first):
     unit counts, because a user's own manager has units as well, and calls them as it likes.
     systemd's own hierarchy is 0::, name=systemd, or both; then one of them may contain only "/".
     """
-    tops, found = _list_hierarchies(first), []
+    tops, paths = _list_hierarchies(first), []
     for name, group in _list_hierarchies(groups).items():
         top = tops.get(name, "/")
         top = (os.path.dirname(top) if top.endswith("/init.scope") else top).rstrip("/")
         if (group == top or group.startswith(top + "/")) and ".." not in group.split("/"):
-            found.append(group[len(top) :] or "/")
+            paths.append(group[len(top) :] or "/")
         else:
-            found.append("/..")  # in addition to the host's own
-    group = max(found, key=len) if found else ""
+            paths.append("/..")  # in addition to the host's own
+    group = max(paths, key=len) if paths else ""
     units = {
         next((part for part in path.split("/") if part.endswith((".service", ".scope"))), None)
-        for path in found
+        for path in paths
         if path != "/"
     }
     return group, units.pop() if len(units) == 1 else None
@@ -56,12 +56,12 @@ def _is_service(unit):
 
 
 def _list_hierarchies(groups):
-    found = {}
+    hierarchies = {}
     for line in groups.splitlines():
         fields = line.split(":", 2)
         if len(fields) == 3 and fields[1] in ("", "name=systemd"):
-            found[fields[1]] = fields[2]
-    return found
+            hierarchies[fields[1]] = fields[2]
+    return hierarchies
 
 
 def _get_user_namespace():
@@ -166,20 +166,20 @@ class Judge(object):
         )
 
     @staticmethod
-    def _is_descendant(found, main):
+    def _is_descendant(ancestor, main):
         """Tell whether a process descends from `main` through parents of root's. If its parent has
         ended, it belongs to no service.
         """
         for _generation in range(_GENERATIONS):
-            if str(found.pid) == main:
+            if str(ancestor.pid) == main:
                 return True
-            if found.ppid <= 1 or not main.isdigit():
+            if ancestor.ppid <= 1 or not main.isdigit():
                 return False
             try:
-                found = trust.read_process(found.ppid)
+                ancestor = trust.read_process(ancestor.ppid)
             except trust.ENDED:
                 return False
-            if found.uids != (0, 0, 0, 0):
+            if ancestor.uids != (0, 0, 0, 0):
                 return False
         return False
 

@@ -92,17 +92,17 @@ def _name_database(root):
     dpkg and rpm are packages of one another's distributions. If both exist, the distribution
     decides.
     """
-    found = (
+    databases = (
         ["dpkg"] if os.path.exists(host_files.get_full_path(root, "/var/lib/dpkg/status")) else []
     )
-    found += (
+    databases += (
         ["rpm"]
         if any(os.path.isdir(host_files.get_full_path(root, path)) for path in _RPM_DATABASES)
         else []
     )
-    if len(found) == 2 and _OF_RPM & set(_list_distribution_words(root)):
+    if len(databases) == 2 and _OF_RPM & set(_list_distribution_words(root)):
         return "rpm"
-    return found[0] if found else "none"
+    return databases[0] if databases else "none"
 
 
 def _list_distribution_words(root):
@@ -173,18 +173,18 @@ def _read_dpkg_status(root):
 def _list_rpm(names):
     answer = _run_whole(["rpm", "-q", "--qf", _RPM_FORMAT] + list(names), 30)
     lines = answer["stdout"].splitlines()
-    found = dict(line.split(" ", 1) for line in lines if re.match(r"\S+ \S+$", line))
+    versions = dict(line.split(" ", 1) for line in lines if re.match(r"\S+ \S+$", line))
     unknown = [
         name
         for name in names
-        if name not in found and "package %s is not installed" % name not in lines
+        if name not in versions and "package %s is not installed" % name not in lines
     ]
     if unknown:  # a database that cannot be read is not the same as a host without packages
         said = (answer["stderr"].strip().splitlines() or ["exit status %s" % answer["rc"]])[-1]
         raise host_files.HostError(
             "failed", "rpm -q says nothing of %s: %s" % (", ".join(unknown), said)
         )
-    return {name: found.get(name) for name in names}
+    return {name: versions.get(name) for name in names}
 
 
 def _match_rpm(like):
@@ -213,14 +213,14 @@ def _list_apt_candidates(names):
         raise host_files.HostError(
             "failed", "apt-cache policy ended with exit status %s" % answer["rc"]
         )
-    found, name = {}, None
+    candidates, name = {}, None
     for line in answer["stdout"].splitlines():
         if line and not line.startswith(" "):
             name = line.rstrip(":")
         elif line.startswith("  Candidate: "):
             version = line.split(": ", 1)[1]
-            found[name] = None if version == "(none)" else version
-    return {wanted: found.get(wanted) for wanted in names}
+            candidates[name] = None if version == "(none)" else version
+    return {wanted: candidates.get(wanted) for wanted in names}
 
 
 def _run_whole(argv, within):

@@ -78,21 +78,21 @@ def judge_spot(root, place, groups=(), whole=True):
     whole: False judges the directories alone.
     """
     parts = [part for part in place.split("/") if part]
-    inside, found = "/", host_files.get_lstat(root, "/")
+    inside, status = "/", host_files.get_lstat(root, "/")
     owners = _list_trusted_owners(root)
     for part in parts:
-        if found is None or not stat.S_ISDIR(found.st_mode):
+        if status is None or not stat.S_ISDIR(status.st_mode):
             break
         below = host_files.get_lstat(root, os.path.join(inside, part))
-        doubt = _judge_entry(root, inside, found, owners, groups, below)
+        doubt = _judge_entry(root, inside, status, owners, groups, below)
         if doubt:
             return doubt
-        inside, found = os.path.join(inside, part), below
+        inside, status = os.path.join(inside, part), below
     # A link has no mode, and its owner has no right to turn it: that is the directory's affair,
     # which is judged above.
-    if not whole or found is None or stat.S_ISLNK(found.st_mode):
+    if not whole or status is None or stat.S_ISLNK(status.st_mode):
         return None
-    return _judge_entry(root, inside, found, owners, groups, None)
+    return _judge_entry(root, inside, status, owners, groups, None)
 
 
 def _list_trusted_owners(root):
@@ -188,8 +188,8 @@ def judge_program(root, wanted):
     doubt = judge_path(root, wanted)
     if doubt:
         return doubt._replace(row="program")
-    found = host_files.get_lstat(root, host_files.resolve_links(root, wanted)[0])
-    if found is None or not stat.S_ISREG(found.st_mode) or not found.st_mode & 0o111:
+    status = host_files.get_lstat(root, host_files.resolve_links(root, wanted)[0])
+    if status is None or not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o111:
         return Doubt("program", wanted, "is no executable file", "Name one that is")
     return None
 
@@ -210,13 +210,13 @@ def require_root_program(wanted):
     in root's own directories. A path is judged as it is.
     """
     if "/" not in wanted:
-        found = find_root_program("", wanted)
-        if found is None:
+        program = find_root_program("", wanted)
+        if program is None:
             raise host_files.HostError(
                 "not-found",
                 "%s: there is no such program in %s" % (wanted, ", ".join(PROGRAM_PATH)),
             )
-        wanted = found
+        wanted = program
     if not wanted.startswith("/"):
         raise host_files.HostError(
             "bad-question", "a program must be a name or an absolute path, not %r" % (wanted,)
@@ -304,9 +304,9 @@ def read_process(pid):
     place = os.open("/proc/%d" % pid, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _await_executed(place)
-        found = _read_process(pid, place)
-        if found == _read_process(pid, place):
-            return found
+        process = _read_process(pid, place)
+        if process == _read_process(pid, place):
+            return process
     except (ValueError, IndexError):
         pass
     except OSError as exc:
@@ -408,7 +408,7 @@ def open_running_program(pid, start, called):
     root alone. Raise HostError if the process is gone, or if it now runs another program.
     """
     try:
-        found = read_process(pid)
+        process = read_process(pid)
         fd = os.open("/proc/%d/exe" % pid, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
     except ENDED:
         raise host_files.HostError("gone", "process %d is gone; run again" % pid)
@@ -416,7 +416,7 @@ def open_running_program(pid, start, called):
         again = None
         with contextlib.suppress(*ENDED):
             again = read_process(pid)
-        if found != again or found.start != start or found.exe != called:
+        if process != again or process.start != start or process.exe != called:
             raise host_files.HostError(
                 "gone", "process %d is not the one that was inspected; run again" % pid
             )
@@ -462,9 +462,9 @@ def judge_socket_path(wanted):
     doubt = get_first_doubt(judge_spot("", place, whole=False) for place in links + [real])
     if doubt:
         return doubt._replace(row="socket")
-    found = host_files.get_lstat("", real)
-    if found is not None and found.st_uid not in _list_trusted_owners(""):
-        who = host_files.map_id_names("", "passwd").get(found.st_uid, found.st_uid)
+    status = host_files.get_lstat("", real)
+    if status is not None and status.st_uid not in _list_trusted_owners(""):
+        who = host_files.map_id_names("", "passwd").get(status.st_uid, status.st_uid)
         return Doubt("socket", wanted, "belongs to user %s" % who, "Name the engine's own socket")
     return None
 

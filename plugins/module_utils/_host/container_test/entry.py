@@ -115,9 +115,9 @@ def decode_message(name, data):
     """Return a dictionary from the bytes of a message: the fields that MESSAGES names, whether they
     were sent or not.
     """
-    found = grpc_wire.decode_fields(data)
+    fields = grpc_wire.decode_fields(data)
     return dict(
-        (key, _read_message_field(found, number, kind))
+        (key, _read_message_field(fields, number, kind))
         for key, (number, kind) in MESSAGES[name].items()
     )
 
@@ -210,12 +210,12 @@ class _Check(object):
                 return HttpEngine(socket, self.timeout, self.note_heard).clean_earlier(
                     LABEL, LEFT_OVER_AFTER
                 )
-            found = self.call(
+            listed = self.call(
                 socket, "ListPodSandbox", {"filter": {"label_selector": {LABEL: "1"}}}
             )["items"]
         except FailedCase:
             return  # the cases will report the error of this socket
-        for item in found:
+        for item in listed:
             if item["created_at"] / 1e9 < time.time() - LEFT_OVER_AFTER:
                 self.remove(socket, item["id"])
 
@@ -345,25 +345,25 @@ class _Check(object):
 
     def run_step(self, step, argv, accepts=(0,)):
         try:
-            found = commands.decode_answer(commands.run(argv, self.timeout))
+            ended = commands.decode_answer(commands.run(argv, self.timeout))
         except host_files.HostError as exc:
             raise FailedCase(step, exc.message)
-        if found["timed_out"]:
+        if ended["timed_out"]:
             raise FailedCase(step, "%s %s: no end within %g s" % (argv[0], argv[1], self.timeout))
-        if found["rc"] not in accepts:
+        if ended["rc"] not in accepts:
             raise FailedCase(
                 step,
                 ": ".join(
                     filter(
                         None,
                         (
-                            "exit status %s" % found["rc"],
-                            self.note_heard(found["stderr"] or found["stdout"]),
+                            "exit status %s" % ended["rc"],
+                            self.note_heard(ended["stderr"] or ended["stdout"]),
                         ),
                     )
                 ),
             )
-        return found
+        return ended
 
     def build_sandbox_config(self, case):
         uid = uuid.uuid4().hex
@@ -459,7 +459,7 @@ def judge_container_lines(nodes, said):
     Return (nodes seen in the container, path -> what happened, sentences on what is not as
     expected).
     """
-    listed, kinds, found = [], {}, {}
+    listed, kinds, answers = [], {}, {}
     for kind, path, text in (
         line.split("|", 2) for line in said.splitlines() if line.count("|") >= 2
     ):
@@ -467,14 +467,14 @@ def judge_container_lines(nodes, said):
             listed.append(path)
         else:
             kinds[path] = kind
-            found[path] = "ok" if text == "ok" else parse_errno(text)
+            answers[path] = "ok" if text == "ok" else parse_errno(text)
     problems = []
     for node in nodes:
         path, kind = node["path"], kinds.get(node["path"])
-        problems += _find_problem(path, node["expect"], kind, found.get(path, "no answer"))
+        problems += _find_problem(path, node["expect"], kind, answers.get(path, "no answer"))
         if kind != "there" and node["expect"] != "refused":
-            found[path] = "absent"
-    return sorted(listed), found, problems
+            answers[path] = "absent"
+    return sorted(listed), answers, problems
 
 
 def _find_problem(path, expect, kind, result):
@@ -504,9 +504,9 @@ def _add_numbers(node):
     can open it. Raise FailedCase if the host's own node cannot be looked at.
     """
     try:
-        found = os.stat(node["path"])
-        if stat.S_ISCHR(found.st_mode):
-            return dict(node, rdev=[os.major(found.st_rdev), os.minor(found.st_rdev)])
+        status = os.stat(node["path"])
+        if stat.S_ISCHR(status.st_mode):
+            return dict(node, rdev=[os.major(status.st_rdev), os.minor(status.st_rdev)])
     except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as exc:

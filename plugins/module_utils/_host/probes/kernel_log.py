@@ -112,7 +112,7 @@ def search_log_lines(lines, complete, pattern):
 
     complete: whether all lines were read.
     """
-    found, first, last = [], None, None
+    matching, first, last = [], None, None
     up, now = time.clock_gettime(time.CLOCK_MONOTONIC), time.time()
     for line in lines:
         # properties of a record follow it, each in a line that begins with a space
@@ -124,16 +124,18 @@ def search_log_lines(lines, complete, pattern):
         said = pattern.search(record.group(4)) if is_of_kernel(int(record.group(1))) else None
         if said:
             written = now - max(0.0, up - int(record.group(3)) / 1e6)
-            found.append({"sequence": sequence, "time": int(written), "groups": said.groupdict()})
-    found = keep_newest_lines(found)
-    if len(found) > MOST:
-        first = found[-MOST - 1]["sequence"] + 1
+            matching.append(
+                {"sequence": sequence, "time": int(written), "groups": said.groupdict()}
+            )
+    matching = keep_newest_lines(matching)
+    if len(matching) > MOST:
+        first = matching[-MOST - 1]["sequence"] + 1
     return {
         "boot": get_boot_time(),
         "first": first,
         "last": last,
         "complete": complete,
-        "found": found[-MOST:],
+        "found": matching[-MOST:],
     }
 
 

@@ -85,9 +85,9 @@ class Library(object):
         return value.value
 
     def handle(self, name, *arguments):
-        found = ctypes.c_void_p()
-        self.call(name, *(arguments + (ctypes.byref(found),)))
-        return found
+        handle = ctypes.c_void_p()
+        self.call(name, *(arguments + (ctypes.byref(handle),)))
+        return handle
 
     def read_bus_id(self, handle):
         info = PciInfo()
@@ -109,7 +109,7 @@ class Library(object):
         """Yield the MIG devices of a GPU. A free place between them is not found."""
         for index in range(self.number("nvmlDeviceGetMaxMigDeviceCount", handle)):
             try:
-                found = self.handle(
+                mig = self.handle(
                     "nvmlDeviceGetMigDeviceHandleByIndex", handle, ctypes.c_uint(index)
                 )
             except NvmlError as exc:
@@ -118,10 +118,10 @@ class Library(object):
                 raise
             yield {
                 "index": index,
-                "uuid": self.read_text("nvmlDeviceGetUUID", found),
-                "gi": self.number("nvmlDeviceGetGpuInstanceId", found),
-                "ci": self.number("nvmlDeviceGetComputeInstanceId", found),
-                "name": self.read_text("nvmlDeviceGetName", found),
+                "uuid": self.read_text("nvmlDeviceGetUUID", mig),
+                "gi": self.number("nvmlDeviceGetGpuInstanceId", mig),
+                "ci": self.number("nvmlDeviceGetComputeInstanceId", mig),
+                "name": self.read_text("nvmlDeviceGetName", mig),
             }
 
 

@@ -72,7 +72,7 @@ def list_ready_pods(path, handlers, annotation="", timeout=5):
     """
     deadline = time.monotonic() + timeout
     _service, fields = cri.ask_cri(path, "ListPodSandbox", [], timeout)
-    found = []
+    pods = []
     for pod in [decode_fields(value) for value in list_field_values(fields, 1)]:
         ready = not (list_field_values(pod, 3) or [0])[-1]  # state 0
         if (
@@ -84,13 +84,13 @@ def list_ready_pods(path, handlers, annotation="", timeout=5):
             in handlers
         ):
             metadata = decode_fields((list_field_values(pod, 2) or [b""])[-1])
-            found.append(
+            pods.append(
                 "/".join(
                     selection.show_value_in_shape("name", get_string_field(metadata, field))
                     for field in (3, 1)
                 )
             )
-    return {"pods": sorted(found)}
+    return {"pods": sorted(pods)}
 
 
 def count_sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):

@@ -81,13 +81,13 @@ def decode_fields(data):
 
 def list_field_values(fields, number):
     """List the values of one field, in order."""
-    return [value for found, _wire, value in fields if found == number]
+    return [value for key, _wire, value in fields if key == number]
 
 
 def get_string_field(fields, number):
     """Return a string field; "" if it is absent."""
-    found = list_field_values(fields, number)
-    return found[-1].decode("utf-8", "replace") if found and isinstance(found[-1], bytes) else ""
+    values = list_field_values(fields, number)
+    return values[-1].decode("utf-8", "replace") if values and isinstance(values[-1], bytes) else ""
 
 
 def encode_varint(number):

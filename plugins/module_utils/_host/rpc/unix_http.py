@@ -61,10 +61,10 @@ def _stream(connection, timeout):
 def _read_answer(stream, cap):
     status, headers = 100, {}
     while status < 200:  # 1xx: the answer is still to come
-        found = _STATUS.match(stream.readline(_LONGEST))
-        if not found:
+        match = _STATUS.match(stream.readline(_LONGEST))
+        if not match:
             raise _Broken("the response is not HTTP")
-        status, headers = int(found.group(1)), _read_headers(stream)
+        status, headers = int(match.group(1)), _read_headers(stream)
     if status in (204, 304):
         return status, b""
     if headers.get(b"transfer-encoding", b"identity").lower() != b"identity":
@@ -78,25 +78,25 @@ def _read_answer(stream, cap):
 
 
 def _read_headers(stream):
-    found = {}
+    headers = {}
     for _number in range(_MOST):
         line = stream.readline(_LONGEST)
         if line in (b"\r\n", b"\n"):
-            return found
+            return headers
         if not line.endswith(b"\n"):
             break
         name, _colon, value = line.partition(b":")
-        found[name.strip().lower()] = value.strip()
+        headers[name.strip().lower()] = value.strip()
     raise _Broken("the answer ends within its headers")
 
 
 def _chunks(stream, cap):
     parts, room = [], _LARGEST if cap is None else cap
     while room > 0:
-        found = _SIZE.match(stream.readline(_LONGEST))
-        if not found:
+        match = _SIZE.match(stream.readline(_LONGEST))
+        if not match:
             raise _Broken("the answer ends within its content")
-        size = int(found.group(1), 16)
+        size = int(match.group(1), 16)
         if size == 0:
             break
         parts.append(_read_exactly(stream, min(size, room)))
