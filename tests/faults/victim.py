@@ -324,11 +324,7 @@ class Victim:
     # The host
 
     def shell(self, script: str, *, fails: bool = False) -> str:
-        done = self.lab.exec(self.name, ["sh", "-ec", script])
-        assert fails or done.returncode == 0, (
-            f"{self.name}: {script}: status {done.returncode}\n{done.stdout}{done.stderr}"
-        )
-        return done.stdout
+        return self.lab.shell(self.name, script, fails=fails)
 
     def configure(self) -> None:
         """Have the real nvidia-ctk configure the engine, so that each transaction adopts. Call this

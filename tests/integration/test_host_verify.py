@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -19,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from tests.lab import aptrepo, images
+from tests.lab import images
 from tests.lab.lab import Lab
+from tests.tools import onlab
 
 pytestmark = pytest.mark.lab
 
@@ -85,7 +85,7 @@ class Fleet:
 
     def __init__(self, lab: Lab, place: Path) -> None:
         self.lab, self.place = lab, place
-        self.variables = {**repository(), "gpufleet_verify_image": images.PROBE}
+        self.variables = onlab.settings()
 
     def play(
         self, tasks: str, *arguments: str, hosts: str = "all", **variables: Any
@@ -123,20 +123,6 @@ class Fleet:
         done = self.lab.exec(host, argv)
         assert done.returncode == 0, done.stderr
         return str(done.stdout)
-
-
-def repository() -> dict[str, str]:
-    key = aptrepo.nvidia_debs() / "key.asc"
-    listed = subprocess.run(
-        ["gpg", "--with-colons", "--show-keys", key], capture_output=True, text=True, check=True
-    ).stdout
-    fingerprint = re.search(r"^fpr:+([0-9A-F]{40}):", listed, re.MULTILINE)
-    assert fingerprint
-    return {
-        "gpufleet_toolkit_repository": f"http://{aptrepo.ADDRESS}:{aptrepo.PORT}/{aptrepo.FLAT}",
-        "gpufleet_toolkit_key": key.read_text(),
-        "gpufleet_toolkit_key_fingerprint": fingerprint[1],
-    }
 
 
 @pytest.fixture(scope="module")

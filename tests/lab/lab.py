@@ -251,6 +251,17 @@ class Lab:
         """Run a command in a host as root."""
         return hosts.execute(self.host(name), argv, stdin)
 
+    def shell(self, name: str, script: str, *, fails: bool = False) -> str:
+        """Run a shell script in a host as root, not over SSH, and return its output.
+
+        fails: whether it may fail.
+        """
+        done = self.exec(name, ["sh", "-ec", script])
+        assert fails or done.returncode == 0, (
+            f"{name}: {script}: status {done.returncode}\n{done.stdout}{done.stderr}"
+        )
+        return done.stdout
+
     def run(self, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
         """Run a command of the controller in the lab's network, with the inventory set for Ansible."""
         settings = {"text": True, "capture_output": True, "env": self.environment(), **options}

@@ -197,12 +197,7 @@ class Fleet:
         return self.play([{**play, "tasks": [{name: dict(options or {})}]}], hosts, **more)
 
     def shell(self, host: str, script: str, *, fails: bool = False) -> str:
-        """Run a shell script in a host as root, not over SSH."""
-        done = self.lab.exec(host, ["sh", "-ec", script])
-        assert fails or done.returncode == 0, (
-            f"{host}: {script}: status {done.returncode}\n{done.stdout}{done.stderr}"
-        )
-        return done.stdout
+        return self.lab.shell(host, script, fails=fails)
 
     def read_daemon_settings(self, host: str) -> dict[str, Any]:
         """Return what the running containerd of a host says of its CRI settings."""
