@@ -8,19 +8,19 @@ task runs.
 from __future__ import annotations
 
 import dataclasses as dc
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible.errors import AnsibleError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    draining,
+    kubernetes_core,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     messages as controller_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
     api_calls,
     drain_kubernetes,
-    drain_messages,
     live,
     messages,
     objects,
@@ -213,29 +213,15 @@ class ClusterApi:
         result = self._call("k8s_info", {"api_version": "v1", **what})
         if result.get("failed"):
             raise drain_kubernetes.build_api_error(result, doing, DELEGATE, RIGHTS)
-        # the module does not fail then, and lists nothing
-        if result.get("api_found") is False or "resources" not in result:
-            cause = drain_kubernetes.get_api_message(result)
-            raise PlanError(drain_messages.ODD_ANSWER.fill(doing=doing, cause=cause))
-        # Plain values: up to ansible-core 2.18, a text of a module's answer is of a class that YAML
-        # cannot write.
-        return drain_kubernetes.list_api_objects(
-            json.loads(json.dumps(result["resources"] or [])), doing
-        )
+        return kubernetes_core.list_answered_objects(result, doing)
 
     def _call(
         self, module: str, arguments: Mapping[str, Any], *, check: bool = False
     ) -> dict[str, Any]:
-        try:
-            result = self.calls.run_module(
-                f"kubernetes.core.{module}", {**self.access, **arguments}, check=check
-            )
-        except AnsibleError as error:
-            if "kubernetes.core" not in str(error):
-                raise
-            raise PlanError(controller_messages.KUBERNETES_CORE_FOR_FILES.fill()) from None
-        # since ansible-core 2.19, an exception that ended a module is a value
-        event = getattr(result.get("exception"), "event", None)
-        return drain_kubernetes.add_api_message(
-            {**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))}
+        return kubernetes_core.run_kubernetes_module(
+            self.calls,
+            module,
+            {**self.access, **arguments},
+            controller_messages.KUBERNETES_CORE_FOR_FILES,
+            check=check,
         )

@@ -15,10 +15,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     draining_messages,
+    kubernetes_core,
     messages,
     online,
 )
@@ -567,26 +568,16 @@ class Kubernetes:
         result = self._call("k8s_info", {"api_version": "v1", **what})
         if result.get("failed"):
             raise drain_kubernetes.build_api_error(result, doing)
-        # the module does not fail then, and lists nothing
-        if result.get("api_found") is False or "resources" not in result:
-            cause = drain_kubernetes.get_api_message(result)
-            raise PlanError(drain_messages.ODD_ANSWER.fill(doing=doing, cause=cause))
-        return drain_kubernetes.list_api_objects(result["resources"] or (), doing)
+        return kubernetes_core.list_answered_objects(result, doing)
 
     def _call(
         self, module: str, arguments: Mapping[str, Any], *, check: bool = False
     ) -> dict[str, Any]:
         access = {key: self.args[key] for key in ("kubeconfig", "context") if self.args[key]}
-        try:
-            result = self.calls.run_module(
-                f"kubernetes.core.{module}", {**access, **arguments}, check=check
-            )
-        except AnsibleError as error:
-            if "kubernetes.core" not in str(error):
-                raise
-            raise PlanError(messages.KUBERNETES_CORE_FOR_DRAIN.fill()) from None
-        # since ansible-core 2.19, an exception that ended a module is a value
-        event = getattr(result.get("exception"), "event", None)
-        return drain_kubernetes.add_api_message(
-            {**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))}
+        return kubernetes_core.run_kubernetes_module(
+            self.calls,
+            module,
+            {**access, **arguments},
+            messages.KUBERNETES_CORE_FOR_DRAIN,
+            check=check,
         )
