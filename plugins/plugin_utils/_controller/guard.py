@@ -93,7 +93,8 @@ def _build_expected_failure(error: Exception) -> dict[str, Any] | None:
     """
     failed = {"failed": True, "changed": False}
     if isinstance(error, PlanError):
-        return {**error.kept, **arguments.build_option_failure(error), **failed, "msg": str(error)}
+        parts = {**failed, **error.kept, **arguments.build_option_failure(error)}
+        return {**parts, "failed": True, "msg": str(error)}
     if isinstance(error, AnsibleActionFail):
         given: Mapping[str, Any] = error.result or {}
         # the traceback that ansible-core adds by itself

@@ -7,9 +7,10 @@ result.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses as dc
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from ansible.utils.display import Display
@@ -18,8 +19,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     run_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
+    Policy,
     merge_plans,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
@@ -51,6 +56,9 @@ class Converging(Protocol):
 
     @property
     def check(self) -> bool: ...
+
+    @property
+    def wanted(self) -> Policy: ...
 
     @property
     def host(self) -> str: ...
@@ -114,14 +122,16 @@ def apply_stages(
         if outcome.plan.first and not task.check:
             done = Done((*done.plans, *more.plans), (*done.answers, *more.answers))
             if not results.describe_answer_trouble(answer):
-                obs, outcome = task.plan(task.look(keep_lasting_answers(obs)))
-                require_settled_plan(outcome.plan)
+                with tell_what_stays(done, task.wanted.restart):
+                    obs, outcome = task.plan(task.look(keep_lasting_answers(obs)))
+                    require_settled_plan(outcome.plan)
                 answer = refuse_unpredicted_plan(task, obs, outcome, planned) or (
                     send(obs, outcome, outcome.plan) if outcome.plan.acts else {}
                 )
         if not answer.get("conflict") or attempt == 2:
             break
-        obs, outcome = task.plan(task.look())
+        with tell_what_stays(done, task.wanted.restart):
+            obs, outcome = task.plan(task.look())
         if not done.plans:
             whole, planned = outcome.plan.whole, task.list_planned(obs, outcome.plan)
         answer = (
@@ -132,6 +142,40 @@ def apply_stages(
         if answer:
             break
     return Applied(obs, outcome, whole, done, answer, planned)
+
+
+@contextlib.contextmanager
+def tell_what_stays(done: Done, restart: str) -> Iterator[None]:
+    """Add to an error of planning what was carried out before, which stays in place."""
+    try:
+        yield
+    except PlanError as error:
+        if not done.plans:
+            raise
+        before = list_done_actions(done, restart)
+        said = run_messages.EARLIER_STAYS.fill(problem=error.what, done=show_done_actions(before))
+        row = Message(said.what, error.code, error.values, why=error.why, next=error.next)
+        told = PlanError(row, where=error.where, line=error.line)
+        told.kept = {
+            **error.kept,
+            "changed": True,
+            "actions": before,
+            "journal": get_last_journal(done),
+        }
+        raise told from error
+
+
+def list_done_actions(done: Done, restart: str) -> list[str]:
+    return [action for plan in done.plans for action in results.list_actions(plan, restart)]
+
+
+def show_done_actions(actions: list[str]) -> str:
+    return names.show_few_texts(actions, EARLIER_SHOWN, "; ")
+
+
+def get_last_journal(done: Done) -> str | None:
+    """Return the journal's entry of the last transaction that has one."""
+    return next((a["journal"] for a in reversed(done.answers) if a.get("journal")), None)
 
 
 def refuse_unpredicted_plan(
@@ -215,20 +259,19 @@ def add_earlier_stages(
     # each of another look, so no merged plan
     said = [text for plan in done.plans for text in plan.advice]
     earlier = Plan(diffs=tuple(one for plan in done.plans for one in plan.diffs))
-    before = [action for plan in done.plans for action in results.list_actions(plan, restart)]
-    journal = next((a["journal"] for a in reversed(done.answers) if a.get("journal")), None)
+    before = list_done_actions(done, restart)
     shaped = {
         **last,
         "changed": True,
         "differences": results.describe_differences(whole.differences),
         "actions": [*before, *last["actions"]],
-        "journal": last["journal"] or journal,
+        "journal": last["journal"] or get_last_journal(done),
         "advice": list(dict.fromkeys([*said, *last["advice"]])),
     }
     if "diff" in last:
         shaped["diff"] = [*diffs(earlier), *last["diff"]]
     if last.get("failed"):
-        stays = names.show_few_texts(before, EARLIER_SHOWN, "; ")
+        stays = show_done_actions(before)
         shaped["msg"] = run_messages.EARLIER_STAYS.fill(problem=last["msg"], done=stays)
     return shaped
 

@@ -13,7 +13,14 @@ from typing import Any
 
 import pytest
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base, stages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    base,
+    guard,
+    stages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.messages import (
+    STILL_MISSING,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Difference,
@@ -193,6 +200,29 @@ def test_a_part_that_fails_ends_the_run_and_what_was_done_before_it_is_named(
     assert host.parts == parts
     assert (result["failed"], result["changed"]) == (True, changed)
     assert says in result["msg"]
+
+
+def test_a_plan_that_is_refused_behind_a_part_says_what_was_done_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A failed task that says `changed: false` is taken for one that has left its host alone."""
+    host = Host(monkeypatch)
+    plan = host.plan
+
+    def refuse(policy: Policy, seen: Observation) -> base.Outcome:
+        if host.installed:
+            raise PlanError(STILL_MISSING.fill(paths="tool"), where="/etc/own", line=3)
+        return plan(policy, seen)
+
+    monkeypatch.setattr(host, "plan", refuse)
+    with pytest.raises(PlanError) as caught:
+        host.converge()
+    result = guard.build_guarded_failure(caught.value)
+    assert (result["failed"], result["changed"]) == (True, True)
+    assert result["actions"] == ["write /etc/key", "install tool"]
+    assert result["journal"] == "/journal/2"
+    assert (result["error"]["code"], result["error"]["line"]) == (STILL_MISSING.code, 3)
+    assert "What was done before stays in place: write /etc/key; install tool" in result["msg"]
 
 
 def test_of_many_things_that_were_done_before_the_message_names_a_few(
