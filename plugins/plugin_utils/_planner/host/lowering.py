@@ -36,6 +36,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 CODE = journal_messages.LOWERING_WITHOUT_CAUSE.code
 BACK = "the content from before"
 STOPPED = ("stopped", "masked", "disabled")
+# getDefaultConfig in internal/config of NVIDIA/nvidia-container-toolkit
+PACKAGED_PREFIXES = ["cdi.k8s.io/"]
 UNIT_KINDS = (".service", ".path", ".timer", ".socket")
 Decided = Callable[[], Cause]
 
@@ -91,6 +93,13 @@ def has_fewer_directories(before: Any, after: Any) -> bool:
     return has_fewer_items(was, will)
 
 
+def has_fewer_prefixes(before: Any, after: Any) -> bool:
+    """Tell whether a list of prefixes that a person has chosen loses one. The list that comes with
+    the package holds without the file as well, so it is not a choice.
+    """
+    return before != PACKAGED_PREFIXES and has_fewer_items(before, after)
+
+
 def is_another_mode(before: Any, after: Any) -> bool:
     """Tell whether a mode that a person has chosen changes. `auto` comes with the package, so it is
     not a choice.
@@ -120,7 +129,8 @@ SETTINGS: tuple[tuple[str, tuple[str, ...], Callable[[Any, Any], bool]], ...] = 
     ("CDI directories", ("cdi_spec_dirs", "cdi-spec-dirs", "spec-dirs"), has_fewer_directories),
     ("cgroup driver", ("SystemdCgroup", "systemd_cgroup", "monitor_cgroup"), is_replaced),
     ("isolation", ("devices-envvar-when-unprivileged", "devices-as-volume-mounts"), was_switched_off),
-    ("annotations", ("annotation-prefixes", "container_annotations", "pod_annotations", "allowed_annotations"), has_fewer_items),
+    ("annotations", ("annotation-prefixes",), has_fewer_prefixes),
+    ("annotations", ("container_annotations", "pod_annotations", "allowed_annotations"), has_fewer_items),
     ("low-level runtimes", ("nvidia-container-runtime.runtimes",), has_fewer_items),
     ("runtime mode", ("nvidia-container-runtime.mode",), is_another_mode),
 )  # fmt: skip

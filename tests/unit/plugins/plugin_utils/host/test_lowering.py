@@ -45,6 +45,8 @@ SETTINGS: list[tuple[str, Any, Any, str]] = [
     (ENVVAR, False, True, ""),
     ("nvidia-container-runtime.runtimes", ["runc", "crun"], ["runc"], "low-level runtimes"),
     ("nvidia-container-runtime.modes.cdi.annotation-prefixes", ["a/", "b/"], ["b/"], "annotations"),
+    # as the package brings it, and as it holds without the file
+    ("nvidia-container-runtime.modes.cdi.annotation-prefixes", ["cdi.k8s.io/"], ["b/"], ""),
     ("nvidia-container-runtime.mode", "legacy", "cdi", "runtime mode"),
     ("nvidia-container-runtime.mode", "auto", "cdi", ""),
     ("nvidia-container-runtime.log-level", "info", None, ""),
