@@ -53,6 +53,7 @@ _NEXT = {
     "rollback": "The files from before are in the journal's directory; put them back by hand and look at the units",
 }
 _UNDO = "No file was changed; correct the cause, run the command that failed by hand to take back what ran before it, then run again"
+_FILES_BACK = "The files are as before; correct what the message names, then start what does not run, and run again"
 _TAKEN_BACK = "Everything is as it was before; the evidence says why the new state did not work"
 _LEFT = "; %s: another program has written to it in the meantime, so it is left as found, including the part of this collection"
 # The keys of a command that the journal keeps, to undo it.
@@ -498,12 +499,13 @@ class Transaction(object):
         self.answer["ran"] += ended["ran"]
         self.answer["foreign"] = ended["foreign"]
         if ended["trouble"]:
+            following = None if ended.get("lost") else _FILES_BACK
             set_error(
                 self.answer,
                 self.request,
                 "rollback",
                 FailedStep(ended["trouble"]),
-                _UNDO if early else None,
+                _UNDO if early else following,
             )
             self.answer["error"]["message"] += " (while rolling back after: %s)" % first
         if ended["foreign"]:
@@ -551,7 +553,8 @@ class Transaction(object):
                 self.root, self.base, meta, first, rollback.EXECUTOR, evidence=self.answer["health"]
             ), early
         except Exception as again:
-            return {"trouble": str(again), "ran": [], "health": [], "foreign": []}, early
+            lost = {"trouble": str(again), "ran": [], "health": [], "foreign": [], "lost": True}
+            return lost, early
 
     def _name_files(self, changes):
         self.answer["written"] = [change.path for change in changes if change.after is not None]

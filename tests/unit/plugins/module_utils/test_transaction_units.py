@@ -12,7 +12,10 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import health
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    executor,
+    health,
+)
 
 from .conftest import CONFIG, RESTART, answer, restore, status_message
 
@@ -351,7 +354,9 @@ def test_a_runtime_whose_cri_part_never_loads_is_told_as_that(
     assert host_dir.config.read_text() == CONFIG
 
 
-def test_what_cannot_be_taken_back_says_where_the_bytes_are(host_dir, systemd):
+def test_a_unit_that_does_not_start_with_the_old_files_either_has_them_all_the_same(
+    host_dir, systemd
+):
     systemd.add("engine.service")
     systemd.hook("engine.service", "restart", "exit 1")
     found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART)
@@ -359,9 +364,21 @@ def test_what_cannot_be_taken_back_says_where_the_bytes_are(host_dir, systemd):
     assert not found["rolled_back"]
     assert "while rolling back after: " in found["error"]["message"]
     assert found["error"]["where"] == found["journal"]
-    assert "put them back" in found["error"]["next"]
-    # the files are back, the unit is what could not be helped
     assert host_dir.config.read_text() == CONFIG
+    assert "files are as before" in found["error"]["next"]
+
+
+def test_what_cannot_be_taken_back_says_where_the_bytes_are(host_dir, systemd, monkeypatch):
+    def fail(*_arguments, **_more):
+        raise OSError("the disk is gone")
+
+    systemd.add("engine.service")
+    systemd.hook("engine.service", "restart", "exit 1")
+    monkeypatch.setattr(executor.rollback, "take_back_transaction", fail)
+    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART)
+    assert found["error"]["phase"] == "rollback"
+    assert "the disk is gone (while rolling back after: " in found["error"]["message"]
+    assert "put them back" in found["error"]["next"]
 
 
 def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(host_dir, systemd):
