@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge whether SELinux lets Podman's containers open the nodes of GPUs.
+"""Judge whether SELinux lets rootless containers of Podman open the nodes of GPUs.
 
 Podman confines containers to container_t, which may open nodes of the type that the policy gives
-/dev/nvidia* only if one of two booleans is on (container.te of container-selinux).
+/dev/nvidia* only if one of two booleans is on (container.te of container-selinux). A rootless
+container gets the host's nodes by bind mounts, with that type; for one of root the runtime makes
+nodes of its own, which have the type of the container's files.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def _get_label(obs: Observation, path: str) -> str:
 
 
 def warn_of_confinement(facts: ConfinementFacts) -> tuple[str, ...]:
-    """Warn if SELinux refuses the nodes of GPUs to Podman's containers; () otherwise."""
+    """Warn if SELinux refuses the nodes of GPUs to rootless containers; () otherwise."""
     facts.asked.require(QUESTIONS)
     booleans = {name: facts.state.get(f"{BOOLEANS}/{name}") for name in (NARROW, WIDE)}
     label = facts.label.get(NODE)

@@ -38,8 +38,8 @@ RUNTIME_UNDEFINED = Sentence(
 )
 CONFINED = Sentence(
     "podman.confined",
-    "SELinux keeps Podman's containers from the nodes of GPUs (Failed to initialize NVML: Insufficient Permissions)",
-    why="it is enforcing, and no boolean allows them to containers",
+    "SELinux keeps rootless containers of Podman from GPUs (Failed to initialize NVML: Insufficient Permissions)",
+    why="they get the host's own device nodes, and no boolean allows those to containers",
     next="Run setsebool -P {boolean} on, or give containers that need a GPU --security-opt label=disable",
 )
 PODMAN_PACKAGE = Sentence("podman.package", "package {name} {version}")
