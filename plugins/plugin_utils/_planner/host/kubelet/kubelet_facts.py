@@ -33,6 +33,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
 )
 
 CONFIG = "/var/lib/kubelet/config.yaml"
+# Where the others put it whose kubelets name their engine only there: a file that is asked for at
+# once costs no look of its own.
+OTHER_CONFIGS = (
+    "/etc/kubernetes/kubelet-config.yaml",  # Kubespray: roles/kubernetes/node/templates/kubelet.env.v1beta1.j2
+    "/etc/kubernetes/kubelet/config.json",  # EKS: nodeadm/internal/kubelet/config.go
+    "/etc/default/kubeletconfig.json",  # AKS: AgentBaker
+)
 KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
 PROGRAMS = ("/usr/bin/kubelet", "/usr/local/bin/kubelet", "/opt/bin/kubelet")
 # asked for with the others, so its process can be verified without a further call
@@ -92,7 +99,10 @@ class KubeletFacts:
 
 def list_kubelet_questions(policy: Policy) -> list[queries.Question]:
     files = [
-        queries.ask_for_file(CONFIG, file_places.KUBELET_CONFIG),
+        *(
+            queries.ask_for_file(path, file_places.KUBELET_CONFIG)
+            for path in (CONFIG, *OTHER_CONFIGS)
+        ),
         queries.ask_for_file(KUBEADM_FLAGS, file_places.KUBEADM_FLAGS),
     ]
     files += [queries.ask_for_file(path, content=False) for path in PROGRAMS]
