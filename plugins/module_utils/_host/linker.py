@@ -24,7 +24,8 @@ LATER = re.compile(rb"lib[\w.+-]{1,80}\.so[.\d]*(?=\0)")
 
 def list_preloaded():
     """List the names and paths of what the linker loads into every program."""
-    return os.fsdecode(_read_file(PRELOAD)).replace(":", " ").split()
+    text = re.sub(b"#.*|:", b" ", _read_file(PRELOAD))  # as glibc does, elf/rtld.c
+    return os.fsdecode(text).split()
 
 
 def _read_file(path):
@@ -75,7 +76,7 @@ def list_needs(file, called, inherited=(), later=False):
             stream.fileno(), 0, access=mmap.ACCESS_READ
         ) as data:
             return _read_needs(data, os.path.dirname(called), inherited, later)
-    except (FileNotFoundError, ValueError, struct.error):
+    except (FileNotFoundError, NotADirectoryError, ValueError, struct.error):
         return []
 
 

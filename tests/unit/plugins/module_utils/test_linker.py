@@ -175,6 +175,10 @@ PASSED = {
     "nothing": lambda host: None,
     "another library": lambda host: open_to_all(host / "lib" / "libother.so.3"),
     "a folder of RUNPATH that is not there": lambda host: write_tool(host, runpath="/no/such"),
+    "a file for a folder of RUNPATH": lambda host: write_tool(host, runpath="$ORIGIN/tool"),
+    "a remark in the list of preloads": lambda host: (host / "etc" / "ld.so.preload").write_text(
+        "libtwo.so.2 # not %s/x.so\n" % put_elsewhere(host, "theirs")
+    ),
     "no cache": lambda host: (host / "etc" / "ld.so.cache").unlink(),
     "rubbish for a cache": lambda host: (host / "etc" / "ld.so.cache").write_text("rubbish"),
     "a library that is gone": lambda host: (host / "lib" / "libtwo.so.2").unlink(),
