@@ -22,9 +22,11 @@ LARGEST = 1 << 23  # bytes of a program in which such names are looked for
 LATER = re.compile(rb"lib[\w.+-]{1,80}\.so[.\d]*(?=\0)")
 
 
-def list_preloaded():
-    """List the names and paths of what the linker loads into every program."""
-    text = re.sub(b"#.*|:", b" ", _read_file(PRELOAD))  # as glibc does, elf/rtld.c
+def list_preloaded(tree=""):
+    """List the names and paths of what the linker loads into every program. tree: the one in which
+    the linker runs.
+    """
+    text = re.sub(b"#.*|:", b" ", _read_file(tree + PRELOAD))  # as glibc does, elf/rtld.c
     return os.fsdecode(text).split()
 
 
@@ -36,9 +38,11 @@ def _read_file(path):
         return b""
 
 
-def map_libraries():
-    """Map the name of each library in the linker's cache to its paths. {} if there is no cache."""
-    known, cache = {}, _read_file(CACHE)
+def map_libraries(tree=""):
+    """Map the name of each library in the linker's cache to its paths. {} if there is no cache.
+    tree: the one in which the linker runs.
+    """
+    known, cache = {}, _read_file(tree + CACHE)
     start = cache.find(MAGIC)
     if start >= 0:  # else it is another file, which the linker does not use either
         (count,) = struct.unpack_from("<I", cache, start + len(MAGIC))

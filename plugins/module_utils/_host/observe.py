@@ -389,9 +389,12 @@ def _require_roots(question):
     """Judge what a program will load or change into, before it starts. Raise HostError if that is
     doubtful.
     """
-    loads = question.get("loads")
+    loads, base = question.get("loads"), question.get("base") or "/"
     if loads:
-        trust.require_trusted(loads[0], trust.judge_libraries("", "", loads))
+        tree = host_files.resolve_links("", base)[0].rstrip("/")
+        trust.require_trusted(
+            loads[0], trust.judge_path("", base) or trust.judge_libraries("", "", loads, tree)
+        )
 
 
 def _answer_command(_root, question):

@@ -232,14 +232,15 @@ def require_root_program(wanted):
 # --------------------------------------------------------------------------------------------------
 
 
-def judge_libraries(file, called, loads=()):
+def judge_libraries(file, called, loads=(), tree=""):
     """Judge each file that the dynamic linker may load for a program. Return a Doubt or None.
 
     file: the program, which was judged, or "" for none. called: its path without links. loads:
-    names or paths of libraries that count as well.
+    names or paths of libraries and programs that count as well. tree: the real place of the tree
+    in which all this is, and whose linker is asked.
     """
-    known, doubt, preloaded = host_files.look_once("linker", _read_linker)
-    cleared = host_files.look_once("libraries", set)
+    known, doubt, preloaded = host_files.look_once((tree, "linker"), lambda: _read_linker(tree))
+    cleared = host_files.look_once((tree, "libraries"), set)
     todo = [(name, ()) for name in (*loads, *preloaded)]
     todo += linker.list_needs(file, called, later=True)
     while todo and not doubt:
@@ -247,23 +248,24 @@ def judge_libraries(file, called, loads=()):
         for path in linker.list_places(name, folders, known):
             if path in cleared:
                 continue
-            doubt = judge_path("", path)
+            doubt = judge_path("", path, tree=tree)
             if doubt:
                 why = "%s, and the dynamic linker takes %s from there" % (doubt.why, path)
                 return doubt._replace(row="library", why=why)
             cleared.add(path)
-            todo += linker.list_needs(path, path, folders)
+            real = tree + host_files.resolve_links(tree, path)[0]
+            todo += linker.list_needs(real, path, folders, name in loads)
     return doubt
 
 
-def _read_linker():
+def _read_linker(tree):
     """Return (the paths of each library that the linker's cache names, a Doubt or None about the
     linker's configuration, what it loads into every program).
     """
-    doubt = get_first_doubt(judge_path("", path) for path in linker.CONFIGURATION)
+    doubt = get_first_doubt(judge_path("", path, tree=tree) for path in linker.CONFIGURATION)
     if doubt:
         return {}, doubt, ()
-    return linker.map_libraries(), None, linker.list_preloaded()
+    return linker.map_libraries(tree), None, linker.list_preloaded(tree)
 
 
 # --- processes

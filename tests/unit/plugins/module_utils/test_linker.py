@@ -239,7 +239,7 @@ def test_a_look_reads_the_cache_and_each_library_once(host, monkeypatch):
         for _time in range(2):
             assert trust.judge_libraries(str(host / "own" / "tool"), "") is None
     names = [os.path.basename(path) for path in opened]
-    assert sorted(names) == ["libnvidia-ml.so.1", "libone.so.1", "libtwo.so.2", "tool", "tool"]
+    assert sorted(names) == ["libnvidia-ml.so.1", "libone.so.1.2", "libtwo.so.2", "tool", "tool"]
 
 
 def test_libraries_that_a_question_names_are_judged_by_the_linkers_places(host):
@@ -247,6 +247,27 @@ def test_libraries_that_a_question_names_are_judged_by_the_linkers_places(host):
     open_to_all(host / "lib" / "libnvidia-ml.so.1")
     doubt = trust.judge_libraries("", "", ["libnvidia-ml.so.1"])
     assert doubt.place == str(host / "lib" / "libnvidia-ml.so.1")
+
+
+@pytest.mark.parametrize(
+    "opened", ["", "lib/libnvidia-ml.so.1", "data", "etc/ld.so.cache", "usr/bin"]
+)
+def test_a_program_of_a_tree_is_judged_by_the_linker_of_the_tree(tmp_path, opened):
+    """That of a driver container finds its libraries there, and its links stay inside."""
+    for name in ("etc", "lib", "usr/bin", "data"):
+        (tmp_path / name).mkdir(mode=0o755, parents=True)
+    (tmp_path / "usr" / "bin" / "nvidia-smi").write_bytes(build_elf(text=["libnvidia-ml.so.1"]))
+    (tmp_path / "lib" / "libnvidia-ml.so.1").write_bytes(build_elf(runpath="/data"))
+    (tmp_path / "opt").symlink_to("/lib")
+    cache = build_cache(["/opt/libnvidia-ml.so.1"])
+    (tmp_path / "etc" / "ld.so.cache").write_bytes(cache)
+    if opened == "data":
+        needs = build_elf(["libtwo.so.2"], runpath="/data")
+        (tmp_path / "lib" / "libnvidia-ml.so.1").write_bytes(needs)
+    if opened:
+        open_to_all(tmp_path / opened)
+    doubt = trust.judge_libraries("", "", ["/usr/bin/nvidia-smi"], str(tmp_path))
+    assert (doubt and doubt.place) == (str(tmp_path / opened) if opened else None)
 
 
 @pytest.mark.parametrize("name", ["sh", "python3"])

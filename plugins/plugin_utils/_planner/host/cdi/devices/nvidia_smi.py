@@ -66,7 +66,7 @@ def list_nvidia_smi_questions(policy: Policy) -> list[queries.Question]:
         queries.ask_for_command([*there, *argv], timeout=SECONDS, shows=(".+",))
         for argv in (QUERY, LIST)
     )
-    return [{**q, "loads": [f"{root}/usr/bin/{QUERY[0]}"]} if root else q for q in asked]
+    return [{**q, "loads": [f"/usr/bin/{QUERY[0]}"], "base": root} if root else q for q in asked]
 
 
 def read_nvidia_smi_facts(policy: Policy, obs: Observation) -> SourceAnswer:

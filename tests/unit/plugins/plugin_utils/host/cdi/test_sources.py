@@ -312,8 +312,13 @@ def test_a_driver_container_is_asked_by_its_own_library_and_program() -> None:
     there = look({library: {"real": library}})
     assert nvml.ask_nvml(policy, there, "source")["args"] == {"library": library}
     assert nvml.ask_nvml(POLICY, there, "source")["args"] == {"library": ""}
-    assert [q["argv"][:3] for q in devices_nvidia_smi.list_nvidia_smi_questions(policy)] == [
-        ["chroot", "/run/nvidia/driver", "nvidia-smi"]
+    asked = devices_nvidia_smi.list_nvidia_smi_questions(policy)
+    assert [(q["argv"][:3], q["base"], q["loads"]) for q in asked] == [
+        (
+            ["chroot", "/run/nvidia/driver", "nvidia-smi"],
+            "/run/nvidia/driver",
+            ["/usr/bin/nvidia-smi"],
+        )
     ] * 2
 
 
