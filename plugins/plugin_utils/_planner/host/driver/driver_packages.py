@@ -38,6 +38,8 @@ HOLD_QUESTION = queries.ask_for_packages_like("driver", f"{NAMES}|{META_NAMES}",
 
 # The first row that fits a name decides its part; all other names are of libraries and programs.
 PARTS: tuple[tuple[str, Part], ...] = (
+    # what brings a driver into containers, which moves by itself
+    (r"(?:lib)?nvidia-container.*|nvidia-docker.*", "other"),
     # tools that NVIDIA builds from sources of their own, so that a driver has no release of theirs
     (r"nvidia-(?:settings|xconfig|modprobe)|.*libxnvctrl.*|nvidia-libXNVCtrl.*", "other"),
     # Of these, one package for each kernel or release stays installed. Ubuntu's built modules have

@@ -617,6 +617,8 @@ NAMES: list[tuple[str, str]] = [
     ("linux-modules-nvidia-580-open-generic", "other"),
     ("nvidia-firmware-535-535.183.01", "other"),
     ("nvidia-settings", "other"),
+    ("nvidia-container-toolkit-base", "other"),
+    ("libnvidia-container1", "other"),
     ("nvidia-fabricmanager-580", "fabric-manager"),
     ("nvidia-fabric-manager", "fabric-manager"),
     ("cuda-drivers-fabricmanager-580", "fabric-manager"),
