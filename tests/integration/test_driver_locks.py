@@ -60,11 +60,16 @@ INSTALL = {
     DNF5: f"dnf -y -q install {name_old('-3:')}",
     ZYPPER: f"zypper --non-interactive --no-gpg-checks install {name_old('=3:')}",
 }
+# what dnf-automatic's timers start; Debian has the module and no program of it
 UPGRADE = {
-    DNF: "dnf -y -q upgrade",
-    DNF5: "dnf -y -q upgrade",
+    DNF: "python3 -c 'import sys, dnf.automatic.main as of; sys.exit(of.main([\"--installupdates\"]))'",
+    DNF5: "dnf5 automatic --installupdates",
     ZYPPER: "zypper --non-interactive --no-gpg-checks update",
 }
+TIMER = """
+mkdir -p /etc/systemd/system/timers.target.wants; cd /etc/systemd/system/timers.target.wants
+ln -sf /usr/lib/systemd/system/dnf-automatic-install.timer .
+"""
 ASKED = {
     "toolkit_repository": "",
     "cdi": "disabled",
@@ -128,6 +133,15 @@ def test_held_then_free_again(fleet: Fleet, host: str) -> None:
     fleet.shell(host, f"test ! -e {holding.RECORD}")
     fleet.shell(host, UPGRADE[host])
     assert versions(fleet, host, DRIVER) == {NEW}
+
+
+@pytest.mark.parametrize("host", [DNF, DNF5])
+def test_a_timer_of_dnf_automatic_is_known(fleet: Fleet, host: str) -> None:
+    assert "keeping.will-move" not in str(run(fleet, host, driver="advise").of("host"))
+    fleet.shell(host, TIMER)
+    assert "keeping.will-move" in str(run(fleet, host, driver="advise").of("host"))
+    fleet.shell(host, "echo excludepkgs=*nvidia-driver*,kmod-nvidia* >>/etc/dnf/dnf.conf")
+    assert "keeping.will-move" not in str(run(fleet, host, driver="advise").of("host"))
 
 
 def test_dnf_without_its_plugin_is_refused_by_name(fleet: Fleet) -> None:

@@ -38,7 +38,7 @@ Program = Literal[
     "unattended-upgrades", "dnf-automatic", "transactional-update", "os-update", "offline-update"
 ]
 APT_PARTS, APT_FILE = "/etc/apt/apt.conf.d/", "/etc/apt/apt.conf"
-DNF_FILE = "/etc/dnf/automatic.conf"
+DNF_FILE, DNF_MAIN = "/etc/dnf/automatic.conf", "/etc/dnf/dnf.conf"
 LOCKS = ("/etc/dnf/plugins/versionlock.list", "/etc/dnf/versionlock.toml", "/etc/zypp/locks")
 NAME = "movers"
 TIMERS = "/etc/systemd/system/"
@@ -65,7 +65,10 @@ APT_KEEP: Keep = {
 }
 DNF_KEEP: Keep = {
     "format": "text",
-    "patterns": [r"^[ \t]*\[\w+\]", r"^(?:apply_updates|upgrade_type)[ \t]*[=:][ \t]*\w+"],
+    "patterns": [
+        r"^[ \t]*\[\w+\]",
+        r"^(?:apply_updates|upgrade_type|exclude(?:pkgs)?)[ \t]*[=:][ \t]*[\w*?.,+ -]+",
+    ],
 }
 # A lock that may be about the driver: a line of versionlock.list (versionlock.py of
 # dnf-plugins-core), where any other line shows its first sign; the names of versionlock.toml;
@@ -127,6 +130,7 @@ def list_mover_questions() -> list[queries.Question]:
         queries.ask_for_glob(f"{APT_PARTS}*", APT_KEEP),
         queries.ask_for_file(APT_FILE, APT_KEEP),
         queries.ask_for_file(DNF_FILE, DNF_KEEP),
+        queries.ask_for_file(DNF_MAIN, DNF_KEEP),
         *ask_for_locks(),
     ]
 
@@ -153,7 +157,11 @@ def read_mover_files(obs: Observation) -> MoverFiles:
         unread=unread,
         timers=frozenset(timers - masked),
         dnf=parse_automatic(automatic.text) if automatic.exists else None,
-        locks=tuple(lock for path in LOCKS for lock in parse_locks(path, obs.get_file(path).text)),
+        locks=(
+            *(lock for path in LOCKS for lock in parse_locks(path, obs.get_file(path).text)),
+            *parse_excluded(obs.get_file(DNF_MAIN).text, "main"),
+            *parse_excluded(automatic.text, "base"),
+        ),
         unattended=UNATTENDED in there,
         offline=OFFLINE in there,
     )
@@ -179,13 +187,26 @@ def _read_apt(obs: Observation) -> tuple[apt_conf.AptConf, str]:
 
 def parse_automatic(text: str) -> Mapping[str, str]:
     """Return the values of the section [commands] of dnf-automatic's file (dnf5-automatic(8))."""
+    values = parse_section(text, "commands").items()
+    return {name: value.strip().lower() for name, value in values}
+
+
+def parse_excluded(text: str, name: str) -> tuple[str, ...]:
+    """Return the packages that a section excludes from every upgrade (dnf.conf(5), excludepkgs)."""
+    values = parse_section(text, name)
+    listed = " ".join(values.get(option, "") for option in ("exclude", "excludepkgs"))
+    return tuple(filter(None, re.split(r"[\s,]+", listed)))
+
+
+def parse_section(text: str, name: str) -> Mapping[str, str]:
+    """Return the values of a section of a file of dnf."""
     values, section = {}, ""
     for line in text.splitlines():
         heading = re.match(r"\s*\[(\w+)\]", line)
-        pair = re.match(r"(\w+)\s*[=:]\s*(\w+)", line)
+        pair = re.match(r"(\w+)\s*[=:]([^#]*)", line)
         section = heading[1] if heading else section
-        if pair and section == "commands":
-            values[pair[1]] = pair[2].lower()
+        if pair and section == name:
+            values[pair[1]] = pair[2]
     return values
 
 

@@ -293,6 +293,21 @@ QUIET: list[tuple[str, dict[str, Any], list[list[Any]], str]] = [
         "rpm",
     ),
     (
+        "dnf excludes it",
+        {
+            **dnf("[commands]\napply_updates = yes\n"),
+            package_movers.DNF_MAIN: "[main]\nexcludepkgs=kernel*, *nvidia*\n",
+        },
+        OF_NVIDIA,
+        "rpm",
+    ),
+    (
+        "dnf-automatic alone excludes it",
+        dnf("[commands]\napply_updates = yes\n[base]\nexclude = *nvidia*\n"),
+        OF_NVIDIA,
+        "rpm",
+    ),
+    (
         "a lock with a wildcard",
         {
             **dnf("[commands]\napply_updates = yes\n"),
