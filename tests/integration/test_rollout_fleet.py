@@ -268,6 +268,7 @@ def told(scene: Scene) -> Week:
         f"rm -f {DROP_IN}; systemctl daemon-reload; systemctl reset-failed; systemctl restart containerd",
     )
     runs["friday"] = scene.rollout()
+    up.shell(sick, f": >{KERNEL_LOG}")  # as a reboot does
     runs["saturday"] = scene.rollout()
     converged["friday"] = scene.converged()
     starts = {host: up.starts(host, "containerd.service") - before[host] for host in NEW + OLD}
@@ -341,6 +342,13 @@ def test_a_soak_finds_an_engine_that_crashed_and_a_gpu_that_was_lost(week: Week)
         words,
     )
     assert "its GPU driver reports Xid 79 of the GPU 0000:01:00" in words
+
+
+def test_a_host_that_is_still_sick_is_left_out_and_not_blamed_again(week: Week) -> None:
+    words = " ".join(week.runs["friday"].words.split())
+    assert week.word("friday", week.sick) == "left out", week.runs["friday"].words
+    assert "its GPUs were sick before the rollout began" in words
+    assert "Xid 79 of the GPU 0000:01:00" in words
 
 
 def test_in_the_end_all_hosts_are_done_and_nothing_is_left_to_do(week: Week) -> None:
