@@ -421,6 +421,21 @@ options:
     type: int
 """
 
+    # Whether nvidia-persistenced is minded as well.
+    PERSISTENCE = r"""
+options:
+  persistence:
+    description:
+      - Whether C(nvidia-persistenced) is minded, which keeps GPUs initialised while no program uses them.
+      - V(advise) says in a plan where it is installed and does not run. V(ignore) says nothing.
+      - V(enabled) has it start at every boot, before anything starts containers, by two drop-ins, and starts it now. A unit that is not
+        installed, or that is masked, is left alone with advice. Going back to another value leaves the drop-ins as they are, and
+        O(state=absent) takes them back.
+    type: str
+    choices: [ignore, advise, enabled]
+    default: advise
+"""
+
     # Whether the driver's device nodes are minded as well.
     DRIVER = r"""
 options:

@@ -44,6 +44,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.packages
   - gpufleet.nvidia.common.known_bad
   - gpufleet.nvidia.common.gpus
+  - gpufleet.nvidia.common.persistence
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_refresh
   - gpufleet.nvidia.common.driver

@@ -71,6 +71,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     ),
     (("gpus",), VERIFICATION),
     (("nvml",), ("gpu_health_info",)),
+    (("persistence",), HOST),
     (("isolation",), (*VERIFICATION, "toolkit_config")),
     # engines
     (("config_path", "handlers", "service", "set_as_default", "socket"), (*VERIFICATION, *ENGINES)),

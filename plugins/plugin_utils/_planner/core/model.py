@@ -149,6 +149,7 @@ class Policy:
     # whether advice says what may take the driver out of order, and whether its packages are held
     driver: Literal["ignore", "advise", "hold"] = "advise"
     driver_hold_reason: str = ""
+    persistence: Literal["ignore", "advise", "enabled"] = "advise"
     # None: not looked at; empty: what an earlier run set is taken back
     sharing: Mapping[str, Any] | None = None
     cdi_refresh: Literal["converge", "watch"] = "converge"

@@ -74,6 +74,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     metrics,
     oci_hook,
     packages,
+    persistence,
     repository,
     swarm,
     toolkit_config,
@@ -204,6 +205,7 @@ def list_room_plans(
             other_writers.clear_behind_installation(facts.writers, record) if goes else Plan(),
         ),
         nodes,
+        lambda: persistence.plan_persistence(policy, facts.persistence, host.driver),
         lambda: mark_package_file(config()) if installing.commands else config(),
         *(
             functools.partial(
@@ -288,7 +290,7 @@ def advise_on_health(policy: Policy, facts: seen_host.HostFacts) -> tuple[str, .
     sick = host_health.judge_health(policy, facts.health, facts.seen.driver)
     return (
         *findings.advise_on_findings(sick),
-        *host_platform.advise_on_platform(judge_platform(facts)),
+        *host_platform.advise_on_platform(policy, judge_platform(facts)),
     )
 
 
@@ -462,6 +464,7 @@ def plan_host_removal(policy: Policy, facts: seen_host.HostFacts) -> Plan:
         oci_hook.plan_absent(policy, facts.hooks),
         resource.plan_absent(policy, facts.taken_back),
         device_nodes.plan_absent(policy, facts.nodes),
+        persistence.plan_absent(facts.persistence),
         sharing_resource.plan_absent(policy, facts.sharing),
         holding.plan_absent(facts.keeping.hold),
         cdi_refresh.plan_absent(policy, facts.writers.refresh),

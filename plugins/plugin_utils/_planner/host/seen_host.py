@@ -103,6 +103,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     metrics,
     oci_hook,
     packages,
+    persistence,
     repository,
     swarm,
     toolkit_config,
@@ -175,6 +176,7 @@ def list_host_questions(policy: Policy) -> list[queries.Question]:
         gpus,
         keeping,
         device_nodes,
+        persistence,
         consumers,
         other_writers,
         device_plugin,
@@ -421,6 +423,7 @@ class HostFacts:
     known_bad: planned_host.KnownBadFacts
     health: host_health.HealthFacts
     platform: host_platform.PlatformFacts
+    persistence: persistence.PersistenceFacts
     places: Lookup[str, str]
     other_processes: Fact[Mapping[str, int]]
 
@@ -462,6 +465,7 @@ def read_host_facts(
         known_bad=planned_host.read_known_bad_facts(policy, obs, offers),
         health=host_health.read_health_facts(policy, obs),
         platform=host_platform.read_platform_facts(policy, obs),
+        persistence=persistence.read_persistence_facts(obs),
         places=Lookup(lambda path: obs.get_file(path).place),
         other_processes=Fact(obs.count_others),
     )

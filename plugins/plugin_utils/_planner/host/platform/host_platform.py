@@ -271,9 +271,14 @@ def list_platform_findings(platform: Platform) -> list[Finding]:
     ]
 
 
-def advise_on_platform(platform: Platform) -> tuple[str, ...]:
-    """Return what a person should know of the units, as advice."""
-    return tuple(need.message for need in platform.needs if need.verdict)
+def advise_on_platform(policy: Policy, platform: Platform) -> tuple[str, ...]:
+    """Return what a person should know of the units, as advice. Of nvidia-persistenced only where
+    the policy asks for advice.
+    """
+    silent = () if policy.persistence == "advise" else (needs.PERSISTENCED,)
+    return tuple(
+        need.message for need in platform.needs if need.verdict and need.unit not in silent
+    )
 
 
 def report_platform(platform: Platform) -> dict[str, Any]:

@@ -488,3 +488,24 @@ NO_LOG_DIRECTORY = Sentence(
     why="nvidia-container-cli writes no log",
     next="Make the directory, or remove the line",
 )
+
+# ---------------------------------------------------------------- nvidia-persistenced
+
+PERSISTENCE_WANTED = Sentence(
+    "persistence.wanted",
+    "nvidia-persistenced keeps the GPUs initialised, and starts before the engines",
+)
+PERSISTENCE_WITHDRAWN = Sentence(
+    "persistence.withdrawn", "nvidia-persistenced starts as its package says from the next boot on"
+)
+PERSISTENCE_ABSENT = Sentence(
+    "persistence.absent",
+    "gpufleet_persistence is enabled, and {unit} is not installed",
+    next="Install the package of the driver that has it, or leave gpufleet_persistence at advise",
+)
+PERSISTENCE_MASKED = Sentence(
+    "persistence.masked",
+    "gpufleet_persistence is enabled, and {unit} is masked",
+    why="a person or another tool wants it off",
+    next="Unmask it, or leave gpufleet_persistence at advise",
+)
