@@ -8,31 +8,19 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.unit import tool_modules
+
 ROOT = Path(__file__).resolve().parents[2]
-TOOLS = ROOT / "tests" / "tools"
 OWN = ROOT / ".cache" / "collections"
-
-
-@contextmanager
-def tools() -> Iterator[None]:
-    """What the Makefile's targets import by its short name."""
-    sys.path.insert(0, str(TOOLS))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(TOOLS))
 
 
 @functools.cache
 def folder() -> Path:
     """Where the programs are, made at first use."""
-    with tools():
+    with tool_modules.reachable():
         import environments
 
         return environments.ensure("awx")
@@ -40,7 +28,7 @@ def folder() -> Path:
 
 @functools.cache
 def awx_collection() -> Path:
-    with tools():
+    with tool_modules.reachable():
         import awx_collection as found
 
         return found.ensure()

@@ -29,9 +29,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     spec_facts,
     staleness_guard,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
-    reader,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     VOID_MOUNT,
     Spec,
@@ -44,6 +41,7 @@ from tests.unit import cdi_plans
 from tests.unit.builders import obs
 from tests.unit.coded import read_all_coded
 from tests.unit.gpus import host, node, nvml
+from tests.unit.written_files import map_written_specs
 
 SPEC, IMEX, SWITCH = (
     "/etc/cdi/nvidia.yaml",
@@ -82,10 +80,6 @@ def plan(
         resource.record_of_options(owner, cap),
         driver_state.read_driver(wanted, there),
     )
-
-
-def written(made: Plan) -> dict[str, Spec]:
-    return {c["path"]: reader.parse_spec(c["content"]) for c in made.changes if c["op"] == "write"}
 
 
 def nodes(spec: Spec) -> dict[str, list[str]]:
@@ -143,7 +137,7 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, dict[str, list[str]]]]] = [
 def test_each_has_a_file_of_its_own_by_option(
     policy: dict[str, Any], more: dict[str, Any], single: bool
 ) -> None:
-    made = written(plan(FABRIC, single=single, **policy))
+    made = map_written_specs(plan(FABRIC, single=single, **policy))
     gpu = next(path for path, spec in made.items() if spec.kind.endswith("/gpu"))
     assert nodes(made.pop(gpu)) == {
         "": CONTROL,
@@ -165,13 +159,15 @@ def test_each_has_a_file_of_its_own_by_option(
 
 
 def nodes_of_uuid(_policy: dict[str, Any]) -> list[str]:
-    return [name for name in nodes(written(plan(host(1)))[SPEC]) if name.startswith("GPU-")]
+    return [
+        name for name in nodes(map_written_specs(plan(host(1)))[SPEC]) if name.startswith("GPU-")
+    ]
 
 
 @pytest.mark.parametrize("layout", ["gpu", "management"])
 def test_the_driver_s_files_come_with_a_gpu(layout: str) -> None:
     library = {"/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01": "", "/usr/bin/nvidia-smi": ""}
-    made = written(
+    made = map_written_specs(
         plan(
             {**FABRIC, **library},
             single=True,
@@ -184,7 +180,7 @@ def test_the_driver_s_files_come_with_a_gpu(layout: str) -> None:
 
 
 def test_management_has_the_channels_and_not_the_switches() -> None:
-    made = written(plan(FABRIC, single=True, cdi_layout="management"))
+    made = map_written_specs(plan(FABRIC, single=True, cdi_layout="management"))
     everything = nodes(made["/etc/cdi/management.nvidia.com-gpu.yaml"])
     assert set(CHANNELS) <= set(everything["all"])
     assert not set(SWITCHES) & {path for paths in everything.values() for path in paths}
@@ -197,7 +193,9 @@ def test_management_has_the_channels_and_not_the_switches() -> None:
 def test_a_channel_that_is_asked_for_and_missing_is_told() -> None:
     with pytest.raises(PlanError, match=rf"{C}3 .*\[cdi.node-missing\]"):
         plan(FABRIC, cdi_imex_channels=("0", "3"))
-    allowed = written(plan(FABRIC, cdi_imex_channels=("0", "3"), cdi_missing_nodes="allow"))
+    allowed = map_written_specs(
+        plan(FABRIC, cdi_imex_channels=("0", "3"), cdi_missing_nodes="allow")
+    )
     assert list(nodes(allowed[IMEX])) == ["", "0"]
 
 
@@ -206,7 +204,9 @@ def test_the_only_channel_that_is_asked_for_is_told_if_it_is_missing() -> None:
         plan(FABRIC, cdi_imex_channels=("3",))
     assert (refused.value.code, refused.value.values["nodes"]) == ("cdi.node-missing", f"{C}3")
     assert f"mknod {C}3 c MAJOR 3" in refused.value.next
-    assert IMEX not in written(plan(FABRIC, cdi_imex_channels=("3",), cdi_missing_nodes="allow"))
+    assert IMEX not in map_written_specs(
+        plan(FABRIC, cdi_imex_channels=("3",), cdi_missing_nodes="allow")
+    )
 
 
 def test_of_two_thousand_channels_a_difference_names_the_first_ones() -> None:
@@ -214,13 +214,13 @@ def test_of_two_thousand_channels_a_difference_names_the_first_ones() -> None:
     made = plan(there, cdi_imex_channels=("all",))
     (said,) = (d.after for d in made.differences if d.path == IMEX)
     assert str(said).startswith("CDI 0.5.0: 0, 1, 2, 3, 4, 5, 6, 7, and 2040 more (content ")
-    assert len(written(made)[IMEX].devices) == 2048
+    assert len(map_written_specs(made)[IMEX].devices) == 2048
     assert plan(after(there, made), cdi_imex_channels=("all",)).empty
 
 
 def test_a_host_without_them_gets_no_empty_file() -> None:
     made = plan(host(1), cdi_imex_channels=("all",), cdi_nvswitch=True)
-    assert list(written(made)) == [SPEC]
+    assert list(map_written_specs(made)) == [SPEC]
     kinds = [
         text.values["kind"]
         for text in made.advice
@@ -269,9 +269,9 @@ def test_a_channel_more_or_less_is_seen_by_the_next_run() -> None:
     policy: dict[str, Any] = {"cdi_imex_channels": ("all",)}
     there = after(FABRIC, plan(FABRIC, **policy))
     more = {**there, f"{C}11": node(509, 11)}
-    assert list(nodes(written(plan(more, **policy))[IMEX])) == ["", "0", "7", "10", "11"]
+    assert list(nodes(map_written_specs(plan(more, **policy))[IMEX])) == ["", "0", "7", "10", "11"]
     less = {path: value for path, value in there.items() if path != f"{C}7"}
-    changed = written(plan(less, **policy))
+    changed = map_written_specs(plan(less, **policy))
     assert {path: list(nodes(spec)) for path, spec in changed.items()} == {IMEX: ["", "0", "10"]}, (
         "GPUs' spec is as it was"
     )
@@ -280,7 +280,9 @@ def test_a_channel_more_or_less_is_seen_by_the_next_run() -> None:
 def test_names_that_begin_with_a_digit_are_refused_where_they_cost_the_file() -> None:
     with pytest.raises(PlanError, match=r"0\.4\.0.*\[cdi.readers-too-old\]"):
         plan(FABRIC, cap="0.4.0", cdi_imex_channels=("0",))
-    assert written(plan(FABRIC, cap="0.4.0", cdi_nvswitch=True))[SWITCH].version == "0.3.0"
+    assert (
+        map_written_specs(plan(FABRIC, cap="0.4.0", cdi_nvswitch=True))[SWITCH].version == "0.3.0"
+    )
 
 
 def test_a_host_whose_spec_others_write_says_that_the_options_do_nothing() -> None:
@@ -294,7 +296,7 @@ def test_a_host_whose_spec_others_write_says_that_the_options_do_nothing() -> No
 
 def test_the_watch_holds_such_a_spec_against_its_nodes_alone() -> None:
     there = look(FABRIC)
-    specs = written(plan(FABRIC, cdi_imex_channels=("0", "7")))
+    specs = map_written_specs(plan(FABRIC, cdi_imex_channels=("0", "7")))
     words = {
         path: [
             fact["what"]
@@ -349,7 +351,9 @@ def test_nvidia_ctk_s_spec_of_a_channel_is_taken_over_where_ours_has_the_device(
         path: "remove",
     }
     assert [left.fate for left in made.leftovers] == ["adopted"]
-    assert list(written(plan({**FABRIC, **THEIRS}))) == [SPEC], "nobody asked, so it stays"
+    assert list(map_written_specs(plan({**FABRIC, **THEIRS}))) == [SPEC], (
+        "nobody asked, so it stays"
+    )
     with pytest.raises(PlanError, match=r"nvidia.com/imex-channel=0.*\[cdi.device-dropped\]"):
         plan(
             {**FABRIC, path: THEIRS[path].replace("env: [", "env: [MINE=1, ")},

@@ -72,6 +72,7 @@ from tests.unit import cdi_plans
 from tests.unit.builders import obs
 from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import NVRM, UUIDS, cap_minor, host, instances, mig, node, nvml
+from tests.unit.written_files import map_written_specs
 
 PAIRS = ((1, 0), (2, 0), (2, 1))
 MIGS = [mig(index, gi, ci) for index, (gi, ci) in enumerate(PAIRS)]
@@ -103,12 +104,8 @@ def plan(there: Observation, cap: str = "1.0.0", **policy: Any) -> Plan:
     )
 
 
-def written(made: Plan) -> dict[str, Spec]:
-    return {c["path"]: reader.parse_spec(c["content"]) for c in made.changes if c["op"] == "write"}
-
-
 def one(made: Plan) -> Spec:
-    (found,) = written(made).values()
+    (found,) = map_written_specs(made).values()
     return found
 
 
@@ -227,8 +224,8 @@ def test_management() -> None:
         CHANNEL: node(509, 0),
     }
     made = plan(look({**MIXED, **extra}), cdi_layout="management")
-    assert list(written(made)) == [MANAGEMENT]
-    found = written(made)[MANAGEMENT]
+    assert list(map_written_specs(made)) == [MANAGEMENT]
+    found = map_written_specs(made)[MANAGEMENT]
     assert found.kind == "management.nvidia.com/gpu"
     every = [path for pair in PAIRS for path in caps(*pair)]
     assert list(nodes(found)) == ["0", "1", *UUIDS[:2], "all"]
@@ -283,7 +280,7 @@ def test_names_by_strategy(names: tuple[str, ...], cap: str, expected: list[str]
 
 
 def test_another_vendor_and_class_get_a_file_of_their_own() -> None:
-    made = written(plan(look(MIXED), cdi_vendor="example.com", cdi_class="accelerator"))
+    made = map_written_specs(plan(look(MIXED), cdi_vendor="example.com", cdi_class="accelerator"))
     assert [(path, found.kind) for path, found in made.items()] == [
         ("/etc/cdi/example.com-accelerator.yaml", "example.com/accelerator")
     ]
@@ -297,7 +294,9 @@ def test_a_class_with_a_dot_needs_0_6_0() -> None:
 
 def test_a_second_kind_names_by_model() -> None:
     files = {**host(3), **instances(0, (1, 0))}
-    made = written(plan(look(files, nvml(3, migs={0: MIGS[:1]})), cdi_model_class="model"))
+    made = map_written_specs(
+        plan(look(files, nvml(3, migs={0: MIGS[:1]})), cdi_model_class="model")
+    )
     assert list(made) == ["/etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.com-model.yaml"]
     assert nodes(made["/etc/cdi/nvidia.com-model.yaml"]) == {
         "h100-80gb-hbm3": ["/dev/nvidia1", "/dev/nvidia2"],

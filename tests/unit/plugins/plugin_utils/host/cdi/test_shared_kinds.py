@@ -35,6 +35,7 @@ from tests.unit import cdi_plans
 from tests.unit.builders import obs
 from tests.unit.coded import Coded, read_coded
 from tests.unit.gpus import BUSES, UUIDS, host, nvml
+from tests.unit.written_files import map_written_files
 
 SHARED, MPS = "/etc/cdi/nvidia.com-gpu-shared.yaml", "/etc/cdi/nvidia.com-mps.yaml"
 MODEL = "NVIDIA H100 80GB HBM3"
@@ -59,12 +60,8 @@ def plan(sharing: dict[str, Any] | None, there: dict[str, Any] | None = None, **
     )
 
 
-def files(made: Plan) -> dict[str, Any]:
-    return {str(c["path"]): c["content"] for c in made.changes if c["op"] == "write"}
-
-
 def shared(made: Plan) -> dict[str, list[str]]:
-    text = files(made).get(SHARED)
+    text = map_written_files(made).get(SHARED)
     found = reader.parse_spec(text).devices if text else ()
     return {d.name: [n.path for n in d.edits.device_nodes] for d in found}
 
@@ -95,9 +92,9 @@ def test_which_gpus_it_has(sharing: dict[str, Any] | None, minors: list[int]) ->
         name: [f"/dev/nvidia{minor}"] for minor in minors for name in (str(minor), UUIDS[minor])
     }
     assert shared(made) == ({**named, "all": paths} if minors else {})
-    assert "/etc/cdi/nvidia.yaml" in files(made)
+    assert "/etc/cdi/nvidia.yaml" in map_written_files(made)
     assert made.advice == ()
-    assert plan(sharing, files(made)).empty
+    assert plan(sharing, map_written_files(made)).empty
 
 
 @pytest.mark.parametrize("name", ["uuid", "index"])
@@ -105,7 +102,7 @@ def test_a_client_of_mps_gets_the_way_to_the_daemon_of_its_gpu(name: str) -> Non
     """One daemon for a container, so there is no name for all of them."""
     sharing = {UUIDS[0]: {"mps": {"clients": 4}}, UUIDS[1]: "mps", UUIDS[2]: "time_slicing"}
     made = plan(sharing)
-    spec = reader.parse_spec(files(made)[MPS])
+    spec = reader.parse_spec(map_written_files(made)[MPS])
     assert spec.kind == "nvidia.com/mps"
     assert [d.name for d in spec.devices] == ["0", "1", *UUIDS[:2]]
     (device,) = (d for d in spec.devices if d.name == {"uuid": UUIDS[1], "index": "1"}[name])
@@ -121,7 +118,7 @@ def test_a_client_of_mps_gets_the_way_to_the_daemon_of_its_gpu(name: str) -> Non
     ]
     assert shared(made).keys() == {"2", UUIDS[2], "all"}
     assert plan(
-        sharing, files(made)
+        sharing, map_written_files(made)
     ).empty  # the look shows as much of it as is needed to compare it
 
 
@@ -176,7 +173,7 @@ def test_the_watch_over_specs_does_not_wait_for_daemons() -> None:
     until then.
     """
     policy = Policy(cdi_profile="devices", sharing={UUIDS[0]: "mps"})
-    spec = reader.parse_spec(files(plan({UUIDS[0]: "mps"}))[MPS])
+    spec = reader.parse_spec(map_written_files(plan({UUIDS[0]: "mps"}))[MPS])
     (paths,) = (
         fact["paths"]
         for fact in staleness_guard.list_watch_facts(
@@ -189,7 +186,7 @@ def test_the_watch_over_specs_does_not_wait_for_daemons() -> None:
 
 
 def test_it_goes_when_nothing_is_shared_any_more() -> None:
-    there = files(plan({UUIDS[0]: "time_slicing", UUIDS[1]: "mps"}))
+    there = map_written_files(plan({UUIDS[0]: "time_slicing", UUIDS[1]: "mps"}))
     for sharing in ({UUIDS[0]: "dedicated"}, {}):
         gone = plan(sharing, there)
         assert [(c["op"], c["path"]) for c in gone.changes] == [("remove", SHARED), ("remove", MPS)]

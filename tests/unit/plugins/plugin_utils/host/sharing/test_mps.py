@@ -42,6 +42,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
 
 from tests.unit.builders import obs
 from tests.unit.gpus import BUSES, UUIDS, host
+from tests.unit.written_files import map_written_files
 
 PROGRAM = transport.map_resident_sources()[mps.PROGRAM_NAME]
 QUERY, MEMORY = " ".join(modes.QUERY), " ".join(mps.MEMORY["argv"])
@@ -97,10 +98,6 @@ def planned(
     )
 
 
-def written(plan: Plan) -> dict[str, Any]:
-    return {str(c["path"]): c["content"] for c in plan.changes if c["op"] == "write"}
-
-
 def acts(plan: Plan) -> list[tuple[str, str]]:
     return [(r.action, r.unit) for r in plan.restarts]
 
@@ -108,7 +105,7 @@ def acts(plan: Plan) -> list[tuple[str, str]]:
 def limits(plan: Plan) -> dict[str, list[str]]:
     return {
         gpu: [limit["set"] for limit in of["limits"]]
-        for gpu, of in json.loads(written(plan)[mps.SETTINGS])["daemons"].items()
+        for gpu, of in json.loads(map_written_files(plan)[mps.SETTINGS])["daemons"].items()
     }
 
 
@@ -126,7 +123,7 @@ def test_a_daemon_for_each_gpu_after_its_mode() -> None:
         ["nvidia-smi", "-i", uuid, "-c", "EXCLUSIVE_PROCESS"] for uuid in UUIDS[:2]
     ]
     assert acts(plan) == [("start", resource.SERVICE), ("start", UNITS[0]), ("start", UNITS[1])]
-    assert {*FILES, *TEXTS} <= written(plan).keys()
+    assert {*FILES, *TEXTS} <= map_written_files(plan).keys()
     assert limits(plan) == {
         UUIDS[0]: [
             "set_default_active_thread_percentage 25",
@@ -134,8 +131,10 @@ def test_a_daemon_for_each_gpu_after_its_mode() -> None:
         ],
         UUIDS[1]: ["set_default_device_pinned_mem_limit 0 8192M"],
     }
-    assert f"Wants={UNITS[0]} {UNITS[1]}\n" in written(plan)[TEXTS[2]]
-    again = planned(TWO, look(mode="Exclusive_Process", files=written(plan), active=(0, 1)))
+    assert f"Wants={UNITS[0]} {UNITS[1]}\n" in map_written_files(plan)[TEXTS[2]]
+    again = planned(
+        TWO, look(mode="Exclusive_Process", files=map_written_files(plan), active=(0, 1))
+    )
     assert again == Plan()
 
 
@@ -155,7 +154,7 @@ def test_a_daemon_that_is_taken_back_leaves_nothing_behind() -> None:
 
 
 def test_the_daemons_see_their_gpu_alone_and_begin_before_engines() -> None:
-    told = json.loads(written(planned(ONE, look()))[mps.SETTINGS])
+    told = json.loads(map_written_files(planned(ONE, look()))[mps.SETTINGS])
     assert told["environment"] == {
         "CUDA_VISIBLE_DEVICES": "NAME",
         "CUDA_MPS_PIPE_DIRECTORY": "/run/gpufleet-mps/NAME/pipe",
@@ -181,12 +180,13 @@ def test_the_daemons_see_their_gpu_alone_and_begin_before_engines() -> None:
 def test_the_units_have_no_text_of_one_gpu() -> None:
     """systemd reads their text once, and would not see that it has changed."""
     first, second = (
-        written(planned(sharing, look())) for sharing in (ONE, {UUIDS[1]: {"mps": {"threads": 7}}})
+        map_written_files(planned(sharing, look()))
+        for sharing in (ONE, {UUIDS[1]: {"mps": {"threads": 7}}})
     )
     assert [first[path] for path in TEXTS[:2]] == [second[path] for path in TEXTS[:2]]
 
 
-SETTLED = written(planned(TWO, look()))
+SETTLED = map_written_files(planned(TWO, look()))
 RUNNING: dict[str, Any] = {"mode": "Exclusive_Process", "files": SETTLED, "active": (0, 1)}
 OTHER = {**TWO, UUIDS[1]: {"mps": {"memory": "4G"}}}
 HELD = [[77, ["1"], f"/system.slice/docker-{'abc' * 21}a.scope"]]
@@ -197,7 +197,7 @@ ENDS = ["systemctl", "stop", UNITS[1]]
 def test_a_daemon_that_has_ended_begins_again() -> None:
     plan = planned(TWO, look(**{**RUNNING, "active": (0,)}))
     assert acts(plan) == [("start", UNITS[1])]
-    assert written(plan) == {}
+    assert map_written_files(plan) == {}
     # The playbooks plan and rollout judge a host by what differs.
     assert [(d.what, d.path, d.key, d.before, d.after) for d in plan.differences] == [
         ("unit", UNITS[1], "state", "inactive", "active")
@@ -214,17 +214,17 @@ def test_a_gpu_that_is_kept_out_of_use_gets_no_daemon(
     shut = look(mode="Prohibited", files=files, active=running)
     plan = planned(sharing, shut)
     assert [act for act in acts(plan) if act[1] in UNITS] == []
-    assert mps.SETTINGS not in written(plan)
+    assert mps.SETTINGS not in map_written_files(plan)
     assert [get_code(text) for text in plan.advice].count("sharing.gpu-closed") == 2
     assert ENDS not in [c["argv"] for c in plan.commands]
-    again = acts(planned(sharing, look(files={**files, **written(plan)}, active=running)))
+    again = acts(planned(sharing, look(files={**files, **map_written_files(plan)}, active=running)))
     assert (("restart" if running else "start"), UNITS[1]) in again
 
 
 def test_other_limits_take_another_daemon_and_leave_the_first_alone() -> None:
     plan = planned(OTHER, look(**RUNNING, held=SERVER))
     assert [act for act in acts(plan) if act[1] in UNITS] == [("restart", UNITS[1])]
-    assert sorted(written(plan)) == [mps.SETTINGS, resource.SETTINGS]
+    assert sorted(map_written_files(plan)) == [mps.SETTINGS, resource.SETTINGS]
 
 
 def test_a_gpu_that_leaves_loses_its_daemon_first_and_then_its_mode() -> None:
@@ -261,7 +261,7 @@ def test_other_limits_can_wait_for_clients() -> None:
     """
     seen = look(**RUNNING, held=[*HELD, *SERVER])
     plan = planned(OTHER, seen, restart="never")
-    assert mps.SETTINGS in written(plan)
+    assert mps.SETTINGS in map_written_files(plan)
     assert [r.unit for r in plan.list_acted_restarts("never")] == [resource.SERVICE]
     assert plan.pending == (UNITS[1],)
     with pytest.raises(PlanError):

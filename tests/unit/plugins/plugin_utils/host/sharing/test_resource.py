@@ -40,6 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
 
 from tests.unit.builders import file_answer, obs
 from tests.unit.gpus import host, information
+from tests.unit.written_files import map_written_files
 
 # Four GPUs, as in the figure of a host with dedicated and shared ones.
 UUIDS = tuple(f"GPU-{n}{n}{n}{n}{n}{n}{n}{n}-0000-5000-8000-00000000000{n}" for n in range(4))
@@ -101,10 +102,6 @@ def planned(
     )
 
 
-def written(plan: Plan) -> dict[str, Any]:
-    return {str(c["path"]): c["content"] for c in plan.changes if c["op"] == "write"}
-
-
 def differing(plan: Plan) -> list[tuple[str, str, str, str]]:
     return [(d.path, d.key, d.before, d.after) for d in plan.differences if d.what == "mode"]
 
@@ -128,9 +125,9 @@ def test_the_figure_of_the_original_document() -> None:
             ["nvidia-smi", "-i", UUIDS[2], "-c", "DEFAULT"],
         ),
     ]
-    assert sorted(written(plan)) == sorted(resource.PATHS)
+    assert sorted(map_written_files(plan)) == sorted(resource.PATHS)
     assert [(r.unit, r.action) for r in plan.restarts] == [(resource.SERVICE, "start")]
-    kept = json.loads(written(plan)[resource.SETTINGS])
+    kept = json.loads(map_written_files(plan)[resource.SETTINGS])
     assert kept["policies"] == {
         **{UUIDS[n]: "time_slicing (short)" for n in (0, 1, 3)},
         UUIDS[2]: "dedicated (exclusive)",
@@ -139,7 +136,7 @@ def test_the_figure_of_the_original_document() -> None:
     after = look(
         computing=rows("Default", "Default", "Exclusive_Process"),
         slices=table("Short", "Short", "Default", "Short"),
-        files=written(plan),
+        files=map_written_files(plan),
     )
     assert planned(FIGURE, after) == Plan()
 
@@ -271,7 +268,9 @@ def test_what_a_device_plugin_shares_has_no_mode_on_the_host() -> None:
     kept = look(
         files={
             path: file_answer(text)
-            for path, text in written(planned(ONE, look(computing=rows("Default")))).items()
+            for path, text in map_written_files(
+                planned(ONE, look(computing=rows("Default")))
+            ).items()
         }
     )
     assert {c["op"] for c in planned(SHARED, kept, Kubelet(present=True)).changes} == {"remove"}
@@ -321,7 +320,7 @@ def test_a_driver_that_does_not_serve_is_waited_for() -> None:
 
 
 def settled(sharing: dict[str, Any], found: Observation) -> dict[str, Any]:
-    return written(planned(sharing, found))
+    return map_written_files(planned(sharing, found))
 
 
 def test_a_gpu_that_leaves_the_option_gets_its_mode_back() -> None:
@@ -332,7 +331,7 @@ def test_a_gpu_that_leaves_the_option_gets_its_mode_back() -> None:
     now = look(computing=rows("Exclusive_Process", "Exclusive_Process"), files=first)
     plan = planned({UUIDS[1]: {"dedicated": {"exclusive": True}}}, now)
     assert differing(plan) == [(UUIDS[0], "compute mode", "EXCLUSIVE_PROCESS", "EXCLUSIVE_THREAD")]
-    assert json.loads(written(plan)[resource.SETTINGS])["before"] == [
+    assert json.loads(map_written_files(plan)[resource.SETTINGS])["before"] == [
         [UUIDS[1], "compute mode", "DEFAULT"]
     ]
 
@@ -343,11 +342,11 @@ def test_what_was_found_first_is_kept_through_changes_and_boots() -> None:
     booted = look(computing=rows("Default"), files=first)
     again = planned(ONE, booted)
     assert differing(again) == [(UUIDS[0], "compute mode", "DEFAULT", "EXCLUSIVE_PROCESS")]
-    assert written(again) == {}
+    assert map_written_files(again) == {}
     shared = planned(
         {UUIDS[0]: "time_slicing"}, look(computing=rows("Exclusive_Process"), files=first)
     )
-    assert json.loads(written(shared)[resource.SETTINGS])["before"] == [
+    assert json.loads(map_written_files(shared)[resource.SETTINGS])["before"] == [
         [UUIDS[0], "compute mode", "EXCLUSIVE_THREAD"]
     ]
 
@@ -426,10 +425,10 @@ def test_a_gpu_that_somebody_has_closed_stays_closed(sharing: dict[str, Any], as
     again = planned(whole, since)
     assert differing(again) == []
     assert UUIDS[0] not in json.dumps(
-        json.loads({**files, **written(again)}[resource.SETTINGS])["settings"]
+        json.loads({**files, **map_written_files(again)}[resource.SETTINGS])["settings"]
     )
     assert (
-        json.loads({**files, **written(again)}[resource.SETTINGS])["before"]
+        json.loads({**files, **map_written_files(again)}[resource.SETTINGS])["before"]
         == json.loads(files[resource.SETTINGS])["before"]
     )
     back = resource.plan_absent(
@@ -607,7 +606,7 @@ def test_a_record_that_was_removed_is_said_and_made_again() -> None:
     files = {path: answer for path, answer in first.items() if path != resource.SETTINGS}
     found = look(computing=rows("Exclusive_Process"), files=files)
     again = planned(ONE, found)
-    assert json.loads(written(again)[resource.SETTINGS])["before"] == [
+    assert json.loads(map_written_files(again)[resource.SETTINGS])["before"] == [
         [UUIDS[0], "compute mode", "DEFAULT"]
     ]
     assert [code for code, _values in advised(again)] == ["sharing.record-lost"]
