@@ -51,6 +51,10 @@ OTHER_FLAGS = pytest.mark.nightly(
 MATRIX = [*USUAL, *((release, shape, flags) for release, shape in NODES.items() for flags in FLAGS)]
 
 
+def test_each_way_to_read_a_configuration_has_a_node() -> None:
+    assert tuple(NODES) == list_distinct()
+
+
 def is_by_day(case: tuple[str, str, tuple[str, ...]]) -> bool:
     """Tell whether a row is judged by day."""
     release, shape, _flags = case

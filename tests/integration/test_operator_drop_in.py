@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
     gpu_operator,
 )
 
+from tests.fixtures.containerd_releases import PATCH
 from tests.integration import nvidia_ctk_trees
 from tests.integration.containerd_trees import Tree, cri_of
 from tests.integration.nvidia_ctk_trees import (
@@ -42,6 +43,10 @@ CASES = [
     ("2.3", "kubeadm v2"),
     ("2.4", "kubeadm v3"),
 ]
+
+
+def test_each_release_has_a_case() -> None:
+    assert [release for release, _shape in CASES] == list(PATCH)
 
 
 class TreeHost(nvidia_ctk_trees.TreeHost):
