@@ -48,10 +48,8 @@ def compare(
 
 
 def test_there_are_machines() -> None:
-    assert {gpu.name for node in NODES.values() for gpu in node.inventory.gpus} == {
-        "NVIDIA H100 80GB HBM3",
-        "NVIDIA H200",
-    }
+    measured = {gpu.name for node in NODES.values() for gpu in node.inventory.gpus}
+    assert measured >= {"NVIDIA H100 80GB HBM3", "NVIDIA H200"}
     assert all(node.measured and node.theirs["version"] == "1.20.2" for node in NODES.values())
 
 
@@ -62,12 +60,13 @@ def test_our_spec_is_what_nvidia_ctk_made_there(name: str, kind: str, tmp_path: 
     assert set(found) == INTENDED[kind]
 
 
-HARMS = ("libcuda.so.580.159.04", "gsp_ga10x.bin", "nvidia-smi", "nvidia-uvm")
+HARMS = ("libcuda.so.{driver}", "gsp_ga10x.bin", "nvidia-smi", "nvidia-uvm")
 
 
 @pytest.mark.parametrize("gone", HARMS)
 @pytest.mark.parametrize("name", NODES)
 def test_the_judge_notices_what_is_missing(name: str, gone: str, tmp_path: Path) -> None:
+    gone = gone.format(driver=NODES[name].inventory.version)
     answers = copy.deepcopy(dict(NODES[name].seen["answers"]))
     for answer in answers.values():
         if isinstance(answer.get("files"), list):
