@@ -329,13 +329,15 @@ def _list_words(argv, stage):
     words = []
     for word in argv:
         if isinstance(word, dict):
-            words += _words_of(word["process"], word["ticks"], word.get("without") or [])
+            words += _list_process_arguments(
+                word["process"], word["ticks"], word.get("without") or []
+            )
         else:
             words.append(word.replace("{stage}", stage))
     return words
 
 
-def _words_of(pid, ticks, without):
+def _list_process_arguments(pid, ticks, without):
     """Return a process's arguments without some flags and their values; they stay here. Raise
     HostError if it is gone or replaced.
     """

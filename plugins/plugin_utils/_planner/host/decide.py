@@ -392,10 +392,10 @@ def choose_device_list_strategy(
         return ("envvar", "cdi-annotations"), decision_messages.VARIABLE_AND_PREFIX.fill()
     if injection != "native-cdi":
         return ("envvar",), decision_messages.VARIABLE_ONLY.fill()
-    return strategy_by_cdi(instance, kubelet)
+    return choose_cdi_strategies(instance, kubelet)
 
 
-def strategy_by_cdi(instance: Instance, kubelet: Kubelet) -> tuple[tuple[str, ...], Message]:
+def choose_cdi_strategies(instance: Instance, kubelet: Kubelet) -> tuple[tuple[str, ...], Message]:
     """Return the strategies for an engine that resolves CDI devices itself, and why."""
     if not instance.cdi.cri_field:
         row = decision_messages.ANNOTATIONS_ONLY

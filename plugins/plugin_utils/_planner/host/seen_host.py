@@ -122,8 +122,9 @@ CONFIGURED: restore.Engines = {
 READERS: Mapping[str, protocols.ReadingEngine] = {traits.PODMAN: podman_detect}
 ENGINES: Mapping[str, protocols.Engine] = {**CONFIGURED, **READERS}
 LEFTOVERS = {traits.CRIO: crio_detect.list_left_alone_leftovers}
-REASONED = {traits.CONTAINERD: containerd_detect}  # whose handlers have a cgroup driver each
-# what comes with it, or needs it
+# Engines whose decisions have further reasons, since each of their handlers has a cgroup driver.
+REASONED = {traits.CONTAINERD: containerd_detect}
+# What renders an engine's configuration on hosts of Kubernetes alone.
 KUBERNETES = (
     *managers_known.list_kubernetes_managers(),
     gpu_operator.TOOL,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
@@ -111,7 +111,7 @@ def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules
         )
     if is_running_module_missing(disk):
         return Mismatch(
-            message=messages.NO_MODULE_AFTER_REBOOT.fill(version=loaded, **kernels(disk))
+            message=messages.NO_MODULE_AFTER_REBOOT.fill(version=loaded, **map_kernels(disk))
         )
     return Mismatch()
 
@@ -135,7 +135,7 @@ def describe_mismatch(
             ),
         )
     if is_running_module_missing(disk):
-        return Mismatch(True, messages.NO_MODULE_FOR_KERNEL.fill(**files, **kernels(disk)))
+        return Mismatch(True, messages.NO_MODULE_FOR_KERNEL.fill(**files, **map_kernels(disk)))
     named = f"kernel {disk.kernel}" if disk.kernel else "the kernel in use"
     return Mismatch(True, messages.VERSIONS_DIFFER.fill(**files, kernel=named))
 
@@ -145,14 +145,14 @@ def is_running_module_missing(disk: Modules) -> bool:
     return bool(disk.kernel and disk.kernels) and disk.kernel not in disk.kernels
 
 
-def kernels(disk: Modules) -> dict[str, str]:
+def map_kernels(disk: Modules) -> dict[str, str]:
     """Return the values of a message about a kernel without a module."""
     return {"kernel": disk.kernel, "kernels": ", ".join(sorted(disk.kernels))}
 
 
 def find_newest_module(built: Mapping[str, str]) -> tuple[str, str]:
-    return max(built.items(), key=lambda item: numbers([item[0]]))
+    return max(built.items(), key=lambda item: split_version(item[0]))
 
 
-def numbers(versions: Iterable[str]) -> tuple[int, ...]:
-    return tuple(int(n) for version in versions for n in version.split("."))
+def split_version(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
