@@ -168,7 +168,7 @@ KNOWN: Mapping[str, KnownProject] = {
         "615.71.09",
         "2026-11-26",
         "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json",
-        ("host.cdi.driver_files.catalogue", "host.known_bad.table"),
+        ("host.cdi.driver_files.catalogue", "host.known_bad.table", "host.platform.host_platform"),
     ),
     "cuda": KnownProject(
         "CUDA",

@@ -13,11 +13,11 @@ PCIE = Sentence("platform.pcie", "GPUs without NVSwitches ({evidence})")
 NVSWITCH = Sentence("platform.nvswitch", "GPUs behind NVSwitches ({evidence})")
 NVLINK5 = Sentence("platform.nvlink5", "eight GPUs behind NVSwitches of NVLink 5 ({evidence})")
 RACK = Sentence("platform.rack", "a compute tray of an NVLink rack ({evidence})")
-NO_GPU = Sentence("platform.no-gpu", "no NVIDIA GPU ({evidence})")
+MACHINE_WITHOUT_GPU = Sentence("platform.no-gpu", "no NVIDIA GPU ({evidence})")
 VGPU_GUEST = Sentence(
     "platform.vgpu-guest", "a guest with a vGPU ({evidence}); its hypervisor minds the rest"
 )
-VGPU_MANAGER = Sentence(
+MACHINE_OF_VGPU_MANAGER = Sentence(
     "platform.vgpu-manager", "a host of vGPUs ({evidence}), which is left alone"
 )
 PASSTHROUGH = Sentence(
