@@ -56,22 +56,23 @@ LOAD_IMAGE = Sentence(
 )
 DOCKER_WITHOUT_CDI = Sentence(
     "verify.docker-without-cdi",
-    "Docker has CDI switched off: run the module host, and restart Docker if the result says that a restart is due",
+    "Docker has CDI switched off: run site or the module host, and restart Docker if the result says that a restart is due",
 )
 DOCKER_WITHOUT_RUNTIME = Sentence(
     "verify.docker-without-runtime",
-    "the running Docker does not have this runtime: run the module host",
+    "the running Docker does not have this runtime: run site or the module host",
 )
 DEVICE_UNRESOLVABLE = Sentence(
     "verify.device-unresolvable",
-    "the CDI spec lacks this device or is outside the engine's directories: run the module host, then check gpufleet_cdi_spec_dirs",
+    "the CDI spec lacks this device or is outside the engine's directories: run site or the module host, then check gpufleet_cdi_spec_dirs",
 )
 CDI_OFF = Sentence(
-    "verify.cdi-off", "CDI is switched off in the engine: run the module host, which switches it on"
+    "verify.cdi-off",
+    "CDI is switched off in the engine: run site or the module host, which switches it on, and restart the engine if its restart is due",
 )
 HANDLER_UNKNOWN = Sentence(
     "verify.handler-unknown",
-    "the running engine does not have this handler: run the module host, or restart the engine "
+    "the running engine does not have this handler: run site or the module host, or restart the engine "
     "if its configuration already has the handler",
 )
 ENGINE_WITHOUT_CRI = Sentence(
@@ -118,7 +119,7 @@ BPF_ROOM = Sentence(
 NOT_MOUNTED = Sentence(
     "verify.not-mounted",
     "the runtime did not find a file that the container is to get: if only cases that request GPUs fail, the CDI spec names one "
-    "that is gone, so run the module host, which writes the spec again",
+    "that is gone, so run site or the module host, which writes the spec again",
 )
 NO_SANDBOX_IMAGE = Sentence(
     "verify.no-sandbox-image",
@@ -134,7 +135,7 @@ NO_HANDLER_PROGRAM = Sentence(
 )
 SPEC_FILE_GONE = Sentence(
     "verify.spec-file-gone",
-    "the CDI spec names a file that is gone, most often since the driver or the toolkit was updated: run the module host, "
+    "the CDI spec names a file that is gone, most often since the driver or the toolkit was updated: run site or the module host, "
     "which writes the spec again",
 )
 NO_SHELL = Sentence(
@@ -146,11 +147,12 @@ SOCKET_SILENT = Sentence(
 )
 CDI_IGNORED = Sentence(
     "verify.cdi-ignored",
-    "no injection took place; up to containerd 2.2, CDI requests are ignored silently while enable_cdi is false: run the module host",
+    "no injection took place; up to containerd 2.2, CDI requests are ignored silently while enable_cdi is false: run site "
+    "or the module host, and restart containerd if its restart is due",
 )
 NOT_INJECTED = Sentence(
     "verify.not-injected",
-    "no injection took place: compare the decision for this host with the CDI spec's device nodes, and run the module host",
+    "no injection took place: compare the decision for this host with the CDI spec's device nodes, and run site or the module host",
 )
 ACCESS_DENIED = Sentence(
     "verify.access-denied",
