@@ -116,7 +116,8 @@ def plan_host(
         plan = plan_resources(policy, facts, residents)
     except QueryFailed:
         raise
-    except PlanError as error:
+    except PlanError as refusal:
+        error = keeping.explain_refused_plan(policy, facts.keeping, facts.seen.driver, refusal)
         try:
             more = judge_host_combinations(policy, facts, None)
         except PlanError:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
     QueryFailed,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
@@ -23,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.fact
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
+    end_with_code,
     read_error_message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
@@ -47,6 +49,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
     keeping_messages as messages,
 )
 
+# Refusals because the driver does not serve, which say what is so and not why.
+EXPLAINED = ("cdi.driver-not-loaded", "cdi.driver-broken")
 SHOWN = 4  # packages that a sentence names
 
 
@@ -105,11 +109,7 @@ def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
     if policy.driver == "ignore" or driver.state == "none" or facts.outer.value:
         return Plan()
     hold = holding.plan_hold(policy, facts.hold)
-    # one look for both: a host whose module is not loaded has answered neither
-    needs: list[Callable[[], object]] = [lambda: facts.packages.value]
-    if driver.state == "not-loaded":
-        needs.append(lambda: facts.secure_boot.value)
-    require_together(needs)
+    _require_answers(facts, driver)
     rules: tuple[Callable[[], Iterable[Message]], ...] = (
         lambda: advise_on_parts(facts.packages.value),
         # what this plan holds does not move any more
@@ -119,6 +119,53 @@ def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
     )
     told = tuple(dict.fromkeys(text for rule in rules for text in _apply(rule)))
     return dc.replace(hold, advice=(*hold.advice, *told))
+
+
+def explain_refused_plan(
+    policy: Policy, facts: KeepingFacts, driver: Driver, error: PlanError
+) -> PlanError:
+    """Return the error of a refused plan, with what explains a driver that does not serve. The step
+    is then that of the first cause.
+    """
+    if (
+        policy.driver == "ignore"
+        or driver.state not in ("not-loaded", "broken")
+        or error.code not in EXPLAINED
+        or facts.outer.value
+    ):
+        return error
+    _require_answers(facts, driver)
+    causes = [
+        text
+        for rule in (
+            lambda: advise_on_parts(facts.packages.value),
+            functools.partial(advise_on_next_boot, facts, driver),
+            functools.partial(advise_on_flavour, facts, driver),
+        )
+        for text in _apply(rule)
+    ]
+    # who has moved it once does it again
+    movers = _apply(functools.partial(advise_on_movers, facts))
+    told = [end_with_code(cause.drop_step()) for cause in (*causes, *movers)]
+    if not told:
+        return error
+    explained = PlanError(
+        error.message,
+        where=error.where,
+        why="; ".join(filter(None, [error.why, *told])),
+        next=causes[0].next if causes else error.next,
+        line=error.line,
+    )
+    explained.kept = error.kept
+    return explained
+
+
+def _require_answers(facts: KeepingFacts, driver: Driver) -> None:
+    """Raise NeedMore with all that a host whose module is not loaded has not answered yet."""
+    needs: list[Callable[[], object]] = [lambda: facts.packages.value]
+    if driver.state == "not-loaded":
+        needs.append(lambda: facts.secure_boot.value)
+    require_together(needs)
 
 
 def _apply(rule: Callable[[], Iterable[Message]]) -> tuple[Message, ...]:

@@ -5,11 +5,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import contents
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Driver,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     driver_packages,
     driver_state,
@@ -93,23 +101,30 @@ def dnf(text: str, timer: str = "dnf-automatic.timer") -> dict[str, Any]:
     }
 
 
-def advise(
+def look(
     files: dict[str, Any],
     like: list[list[Any]],
     manager: str = "dpkg",
     policy: Policy = Policy(),  # noqa: B008  (it cannot change)
-    kernel: str = KERNEL,
     answers: dict[str, Any] | None = None,
-) -> list[tuple[str, dict[str, Any]]]:
+) -> tuple[Policy, keeping.KeepingFacts, Driver]:
     given = {
         driver_packages.QUESTION["id"]: {"manager": manager, "installed": {}, "like": like},
         **(answers or {}),
     }
     there = {path: text for path, text in files.items() if text is not None}
-    seen = obs(files=there, answers=given, host={"kernel": kernel, "os_release": {}})
-    facts = keeping.read_keeping_facts(policy, seen)
-    driver = driver_state.read_driver(policy, seen)
-    return read_all_coded(keeping.plan_keeping(policy, facts, driver).advice)
+    seen = obs(files=there, answers=given, host={"kernel": KERNEL, "os_release": {}})
+    return (
+        policy,
+        keeping.read_keeping_facts(policy, seen),
+        driver_state.read_driver(policy, seen),
+    )
+
+
+def advise(
+    files: dict[str, Any], like: list[list[Any]], manager: str = "dpkg", **more: Any
+) -> list[tuple[str, dict[str, Any]]]:
+    return read_all_coded(keeping.plan_keeping(*look(files, like, manager, **more)).advice)
 
 
 def device(bus: str, number: str) -> dict[str, str]:
@@ -646,3 +661,64 @@ NAMES: list[tuple[str, str]] = [
 @pytest.mark.parametrize(("name", "part"), NAMES)
 def test_what_a_package_is_for(name: str, part: str) -> None:
     assert driver_packages.find_part(name) == part
+
+
+REBOOT, LOAD = "Reboot", "Load the driver"
+EXPLAINED: list[tuple[str, dict[str, Any], list[list[Any]], str, str, list[str], bool]] = [
+    # what the host is like, its files and packages, the refusal, its step, the codes that explain
+    # it, whether their step takes the place of the refusal's
+    (
+        "nouveau",
+        {**ON_DISK, f"/sys/bus/pci/drivers/nouveau/{BUS}": ""},
+        OF_DEBIAN,
+        "cdi.driver-not-loaded",
+        LOAD,
+        ["keeping.nouveau-has-gpu"],
+        True,
+    ),
+    (
+        "moved under its module, and it will be again",
+        {**host(version="535.183.01", user="535.261.03"), **BOOT, **apt(BY_DEBIAN)},
+        OF_DEBIAN,
+        "cdi.driver-broken",
+        REBOOT,
+        ["keeping.will-move"],
+        False,
+    ),
+    (
+        "a reboot would bring a kernel without a module",
+        {
+            **host(version="535.183.01", user="535.261.03"),
+            **BOOT,
+            f"/boot/vmlinuz-{NEWER}": "",
+            f"/lib/modules/{NEWER}/build": "",
+        },
+        OF_DEBIAN,
+        "cdi.driver-broken",
+        REBOOT,
+        ["keeping.next-kernel-lacks-module"],
+        True,
+    ),
+    ("another refusal", ON_DISK, OF_DEBIAN, "cdi.no-libraries", LOAD, [], False),
+    ("a driver that serves", HEALTHY, OF_DEBIAN, "cdi.driver-broken", REBOOT, [], False),
+]
+
+
+@pytest.mark.parametrize(
+    ("files", "like", "code", "step", "codes", "replaced"),
+    [c[1:] for c in EXPLAINED],
+    ids=[c[0] for c in EXPLAINED],
+)
+def test_a_refusal_gets_its_causes(
+    files: dict[str, Any],
+    like: list[list[Any]],
+    code: str,
+    step: str,
+    codes: list[str],
+    replaced: bool,
+) -> None:
+    error = PlanError(Message("no CDI spec can be made", code, next=step))
+    explained = keeping.explain_refused_plan(*look(files, like), error)
+    assert explained.code == code
+    assert re.findall(r"\[(keeping\.[\w-]+)\]", explained.why) == codes
+    assert (explained.next != step) is replaced
