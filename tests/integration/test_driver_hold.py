@@ -122,6 +122,24 @@ def test_without_a_hold_the_driver_moves_and_a_run_says_so_before(fleet: Fleet) 
     assert versions(fleet, FREE, OTHERS) == {"1.1-1"}
 
 
+KERNELS = """
+kernel=$(uname -r); mkdir -p /boot /lib/modules/$kernel/updates/dkms
+touch /boot/vmlinuz-$kernel /lib/modules/$kernel/updates/dkms/nvidia.ko
+"""
+
+
+def test_a_newer_kernel_without_a_module_is_named(fleet: Fleet) -> None:
+    """The kernels are files without content: nothing boots them."""
+    fleet.shell(FREE, KERNELS)
+    assert "next-kernel-lacks-module" not in str(run(fleet, FREE)["advice"])
+    fleet.shell(FREE, "touch /boot/vmlinuz-99.1.0-lab")
+    told = str(run(fleet, FREE)["advice"])
+    assert "keeping.next-kernel-lacks-module" in told
+    assert "99.1.0-lab" in told
+    fleet.shell(FREE, "mkdir -p /var/lib/dkms/nvidia/535.261.03/source")
+    assert "keeping.headers-missing" in str(run(fleet, FREE)["advice"])
+
+
 def test_with_a_hold_it_stays_and_all_else_moves(fleet: Fleet) -> None:
     fleet.shell(HELD, "apt-mark hold nvidia-smi")  # a person's
     asked = SETTINGS

@@ -61,6 +61,59 @@ def test_packages_of_dpkg(tmp_path):
     }
 
 
+LIKE = """Package: nvidia-smi
+Status: hold ok installed
+Maintainer: Debian NVIDIA Maintainers <x@example.org>
+Version: 535.261.03-1
+Description: Package: nvidia-hidden
+
+Package: libnvidia-ml1
+Status: install ok installed
+Version: 535.261.03-1
+
+Package: nvidia-gone
+Status: deinstall ok config-files
+Maintainer: x
+Version: 1.0
+
+Package: other
+Status: install ok installed
+Version: 1.0
+"""
+
+
+def test_packages_of_dpkg_by_an_expression(tmp_path, monkeypatch):
+    tree(tmp_path, var__lib__dpkg__status=LIKE)
+    by = "Debian NVIDIA Maintainers <x@example.org>"
+    wanted = [
+        ["libnvidia-ml1", "535.261.03-1", "", False, ""],
+        ["nvidia-smi", "535.261.03-1", by, True, ""],
+    ]
+    asked = {"kind": "package", "names": [], "like": ".*nvidia.*|none"}
+    assert ask(root=tmp_path, **asked)["like"] == wanted
+    # what apt offers is asked of the running host alone
+    monkeypatch.setattr(system, "_list_apt_candidates", lambda names: dict.fromkeys(names, "9"))
+    assert ask(root=tmp_path, candidates=True, **asked)["like"] == wanted
+    offers = system._match_dpkg(str(tmp_path), ".*nvidia.*", True)
+    assert [row[4] for row in offers] == ["9", "9"]
+
+
+def test_packages_of_rpm_by_an_expression(monkeypatch, systemd):
+    monkeypatch.setattr(system, "_name_database", lambda root: "rpm")
+    path = systemd.bin / "rpm"
+    path.write_text(
+        "#!/bin/sh\n[ $1 = -qa ] || exit 9\n"
+        "printf 'nvidia-driver 3:580.82.07-1.el9 NVIDIA\\nkernel 5.14-1 (none)\\n'\n"
+    )
+    path.chmod(0o755)
+    found = system.list_installed_packages("", [], like="nvidia.*")
+    assert found["like"] == [["nvidia-driver", "3:580.82.07-1.el9", "NVIDIA", False, ""]]
+    assert found["installed"] == {}
+    path.write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(system.host_files.HostError):
+        system.list_installed_packages("", [], like="nvidia.*")
+
+
 def test_packages_of_rpm(monkeypatch, systemd):
     monkeypatch.setattr(system.os.path, "exists", lambda path: False)
     monkeypatch.setattr(system.os.path, "isdir", lambda path: path == "/var/lib/rpm")
