@@ -213,7 +213,7 @@ def get_seen_file(policy: Policy, facts: SpecFileFacts, wanted: str) -> Observed
 def is_own_spec(file: ObservedFile) -> bool:
     """Tell whether this collection wrote a file, by its first line.
 
-    The node sends that line even if it sends nothing else of the file.
+    The host sends that line even if it sends nothing else of the file.
     """
     first = str((file.fault or {}).get("begins") or "") + "\n"
     return (file.content or first).startswith(writer.HEADER)

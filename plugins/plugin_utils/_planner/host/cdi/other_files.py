@@ -173,7 +173,7 @@ def parse_other_spec(file: ObservedFile) -> Spec | None:
 def describe_unread_file(file: ObservedFile) -> dict[str, object]:
     """Return the values of a message: the line at which a file could not be read, and why.
 
-    The node sent nothing of such a file.
+    The host sent nothing of such a file.
     """
     fault = file.fault or {}
     return {

@@ -4,8 +4,8 @@
 """Plan the CDI spec of a host: the questions for the look, and the plan that makes the spec true.
 
 The spec has one owner. Ours stands in /etc/cdi. /var/run/cdi outranks it, but is gone after a
-reboot, and engines that start containers at boot would not find it (nixpkgs 420638); that is why
-nvidia-cdi-refresh's file there is taken over, which would hide this collection's.
+reboot, and engines that start containers at boot would not find it (nixpkgs 420638). A file of
+nvidia-cdi-refresh there would hide ours, so it is taken over.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def plan_lasting_writes(
 
 
 def plan_unasked_removals(policy: Policy, facts: spec_facts.SpecFacts, made: Made) -> list[Plan]:
-    """Plan that our specs go that the options do not ask for any more, or not in that place."""
+    """Plan the removal of our specs that the options no longer ask for, or no longer in that place."""
     moved = [
         files.plan_former_spec_removal(facts.files, file)
         for file in files.list_specs_elsewhere(policy, facts.files)

@@ -402,7 +402,7 @@ def compare_node(
     if not known:
         return
     if live is None:
-        # with both, CDI's library does not look (container-edits_unix.go)
+        # CDI's library looks at no node whose type and major the spec has (container-edits_unix.go)
         if not (node.type and node.major):
             yield Stale("nodes", path, "", messages.STALE_NODE_GONE.fill(path=path))
         return

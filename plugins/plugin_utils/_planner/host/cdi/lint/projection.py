@@ -5,7 +5,7 @@
 
 These are the parts that this collection judges. Stand-ins replace all other parts. Values of `env`,
 annotations, unknown fields and comments are hidden, and so are arguments of hooks, except those
-that NVIDIA's own hooks know. The node makes the stand-ins
+that NVIDIA's own hooks know. The host makes the stand-ins
 (module_utils/_host/projection/documents.py); they break and keep the same rules as what they stand
 for.
 """

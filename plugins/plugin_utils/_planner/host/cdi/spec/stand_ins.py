@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Recognise the stand-ins in a CDI spec for what was not sent from its host.
 
-The node makes them (module_utils/_host/projection/documents.py).
+The host makes them (module_utils/_host/projection/documents.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 )
 
 STAND_IN = re.compile(r"\(hidden [0-9a-f]{16} ([0-9]+)( no-text)?\)|hidden-[0-9a-f]{16}-([0-9]+)")
-# Text that is YAML perhaps, in a form that the node does not read. Engines do.
+# Text that is YAML perhaps, in a form that the host does not read. Engines do.
 FORMS = ("yaml-form", "utf-16")
 
 

@@ -239,7 +239,7 @@ def read_entry_options(cri: Mapping[str, Any], entry: Mapping[str, Any]) -> dict
 
 
 def _require_sent(origin: str, entry: Mapping[str, Any]) -> None:
-    """Raise PlanError if a property to copy is not known here: the node sends none whose form is
+    """Raise PlanError if a property to copy is not known here: the host sends none whose form is
     unusual.
     """
     for path in containerd_places.HANDLER:

@@ -35,8 +35,8 @@ def choose_crio_base(
 ) -> tuple[str, Mapping[str, Any]]:
     """Return the name and table of the first handler that can be copied.
 
-    The order is the one of the same name, the default one, runc, crun, and one of the last two is
-    built in. Raise PlanError if none can be copied.
+    They are tried in this order: the handler of the same name, the default one, runc, crun. One of
+    the last two is built in. Raise PlanError if none can be copied.
     """
     _require_fitting(declared, handler, where)
     for name, table in _list_base_candidates(declared, handler.name):

@@ -162,7 +162,7 @@ def find_crio_process(obs: Observation) -> Mapping[str, Any]:
 
 
 def handle(obs: Observation) -> dict[str, int] | None:
-    """Return the pid and start ticks by which the node recognises the daemon's process. None if
+    """Return the pid and start ticks by which the host recognises the daemon's process. None if
     none runs.
     """
     process = find_crio_process(obs)
@@ -314,7 +314,7 @@ def read_status_settings(status: Mapping[str, Any]) -> Effective | None:
 def has_hidden_value(value: Any) -> bool:
     """Tell whether a value in here did not travel.
 
-    If so, no handler can be copied whole from it. The node can copy the files in place.
+    If so, no handler can be copied whole from it. The host can copy the files in place.
     """
     if isinstance(value, str):  # most are, and an abstract class takes longer to say no
         return value == selection.HIDDEN

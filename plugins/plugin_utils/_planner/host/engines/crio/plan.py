@@ -377,7 +377,7 @@ def build_crio_change(
     """Build the change that leaves exactly this text there ('' = no file), and the pair of texts
     for --diff.
 
-    copied: the hidden values in the text, which the node copies in place.
+    copied: the hidden values in the text, which the host copies in place.
     same: whether the values in the file are equal to the wanted ones.
     """
     path, present = where.drop_in, before is not None and before.exists

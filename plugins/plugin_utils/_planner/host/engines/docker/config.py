@@ -285,7 +285,7 @@ SHAPES: tuple[tuple[tuple[str, ...], type, str], ...] = (
 )
 
 
-# Types by the words that the node has for them, and as a person says them. A truth value is an int
+# Types by the host side's words for them, and as a person says them. A truth value is an int
 # as well, so it comes first.
 KINDS: Mapping[type, str] = {
     dict: "table",
@@ -345,7 +345,7 @@ def build_docker_value_error(
 
 
 def name_value_kind(value: Any) -> str:
-    """Return the kind of a value in the node's words."""
+    """Return the kind of a value in the host side's words."""
     return next((name for kind, name in KINDS.items() if isinstance(value, kind)), "null")
 
 

@@ -396,7 +396,7 @@ def validate_staged_docker(instance: Instance, process: Mapping[str, Any], plan:
     """Add the check by dockerd itself, with the flags that it runs with. It exists since 23.0: an
     older one has our own rules only.
 
-    The node takes the flags from the process: they may hold a proxy's password.
+    The host takes the flags from the process: they may hold a proxy's password.
     """
     if (
         not any(c["op"] in ("write", "edit") for c in plan.changes)
