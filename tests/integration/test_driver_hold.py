@@ -163,6 +163,23 @@ def test_with_a_hold_it_stays_and_all_else_moves(fleet: Fleet) -> None:
     assert RELEASE in told
 
 
+FAILS = """
+mv /usr/bin/apt-mark /usr/bin/apt-mark.real
+printf '#!/bin/sh\\n/usr/bin/apt-mark.real "$@"\\n[ "$1" != hold ]\\n' >/usr/bin/apt-mark
+chmod 755 /usr/bin/apt-mark
+"""
+
+
+def test_a_hold_that_fails_half_way_is_taken_back(fleet: Fleet) -> None:
+    fleet.shell(FREE, "apt-mark hold nvidia-smi")
+    fleet.shell(FREE, FAILS)
+    done = fleet.task("host", [FREE], {**USUAL, **SETTINGS})
+    assert done.of("host")[FREE]["status"] == "failed"
+    assert held(fleet, FREE) == ["nvidia-smi"]
+    fleet.shell(FREE, f"test ! -e {holding.RECORD}; test ! -e {holding.BLACKLIST}")
+    fleet.shell(FREE, "mv /usr/bin/apt-mark.real /usr/bin/apt-mark; apt-mark unhold nvidia-smi")
+
+
 def test_the_file_alone_keeps_unattended_upgrades_from_the_driver(fleet: Fleet) -> None:
     """A person may lift a hold of apt in passing."""
     fleet.shell(HELD, f"apt-mark unhold {' '.join(DRIVER)}")
