@@ -216,6 +216,8 @@ def advise_on_next_boot(facts: KeepingFacts, driver: Driver) -> Iterator[Message
         values = {"next": boot.next, "kernels": ", ".join(kernels)}
         if boot.dkms and boot.next not in boot.headers:
             yield messages.HEADERS_MISSING.fill(**values)
+        elif boot.log:
+            yield messages.BUILD_FAILED.fill(**values, log=boot.log)
         else:
             yield messages.NEXT_KERNEL_LACKS_MODULE.fill(**values, last=kernels[-1])
     taken = [bus for bus, name in facts.held.value.items() if name == "nouveau"]

@@ -46,6 +46,12 @@ HEADERS_MISSING = Sentence(
     why="DKMS builds modules here, and the headers of kernel {next} are missing (/lib/modules/{next}/build)",
     next="Install the headers of kernel {next}, then run dkms autoinstall -k {next}",
 )
+BUILD_FAILED = Sentence(
+    "keeping.build-failed",
+    "Kernel {next} is the newest one on this host, and has no NVIDIA module; {kernels} have one",
+    why="a build of DKMS has failed, and its log is {log}",
+    next="See the end of that log. Install a driver that builds on kernel {next}, or keep the host on an older kernel",
+)
 UNSIGNED_MODULE = Sentence(
     "keeping.key-missing",
     "Secure Boot is on, the NVIDIA module is on disk for the running kernel {kernel}, and it is not loaded",

@@ -100,7 +100,8 @@ NO_MODULE = "there is no NVIDIA module on disk for the running kernel {kernel}, 
 REBOOT_DUE = Sentence(
     "driver.reboot-due",
     f"{APART}; the module on disk is {{version}} already ({{module}})",
-    next=f"Reboot; or, with nothing on the GPUs, reload the module: {RELOAD}",
+    next=f"Reboot; or, with nothing on the GPUs, reload the module: {RELOAD}. "
+    "If a boot loads the older module again, make the initial RAM disk again (update-initramfs -u, dracut -f)",
 )
 MODULE_ON_DISK_DIFFERS = Sentence(
     "driver.module-on-disk-differs",

@@ -25,6 +25,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 
 NAME = "next boot"
 DKMS_SOURCES = "/var/lib/dkms/nvidia*/*/source"
+# A build that succeeds moves its log away (dkms(8): it is kept below the kernel's folder then).
+DKMS_LOGS = "/var/lib/dkms/nvidia*/*/build/make.log"
 # Files that come with a driver and keep nouveau out: NVIDIA's packages, Ubuntu's and SUSE's in
 # /usr/lib, Debian's and the .run file's in /etc.
 KEEPERS = (
@@ -39,6 +41,7 @@ PATHS = [
     "/lib/modules/*/build",
     "/lib/modules/*/kernel/drivers/gpu/drm/nouveau/nouveau.ko*",
     DKMS_SOURCES,
+    DKMS_LOGS,
     *KEEPERS,
 ]
 KERNEL = re.compile(r"/boot/vmlinuz-(\d[^/]*)|/lib/modules/(\d[^/]*)/vmlinuz")
@@ -58,8 +61,8 @@ class NextBoot:
 
     running: the running kernel, '' in a tree. kernels: those that can be booted, newest first.
     with_module: those with an NVIDIA module on disk. headers: those for which a module can be
-    built. dkms: whether DKMS builds the module. nouveau: the kernels that have it. kept_out: a
-    file that keeps it out, '' if none was found.
+    built. dkms: whether DKMS builds the module. log: of its build that has failed, '' for none.
+    nouveau: the kernels that have it. kept_out: a file that keeps it out, '' if none was found.
     """
 
     running: str = ""
@@ -67,6 +70,7 @@ class NextBoot:
     with_module: frozenset[str] = frozenset()
     headers: frozenset[str] = frozenset()
     dkms: bool = False
+    log: str = ""
     nouveau: frozenset[str] = frozenset()
     kept_out: str = ""
 
@@ -112,6 +116,7 @@ def read_next_boot(obs: Observation, disk: mismatch.Modules) -> NextBoot:
             m[1] for p, real in there.items() if real and (m := HEADERS.fullmatch(p))
         ),
         dkms=any(path.startswith("/var/lib/dkms/") for path in there),
+        log=next((path for path in there if path.endswith("/build/make.log")), ""),
         nouveau=frozenset(m[1] for m in map(NOUVEAU.match, there) if m),
         kept_out=next((path for path in there if "/modprobe.d/" in path), ""),
     )

@@ -479,6 +479,24 @@ BOOTS: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]] = [
         {f"/boot/vmlinuz-{NEWER}": "", f"/lib/modules/{NEWER}/build": {"real": None}},
         [("keeping.headers-missing", {"next": NEWER, "kernels": KERNEL})],
     ),
+    (
+        "a newer kernel on which the module does not build",
+        {
+            f"/boot/vmlinuz-{NEWER}": "",
+            f"/lib/modules/{NEWER}/build": "",
+            "/var/lib/dkms/nvidia/535.261.03/build/make.log": "",
+        },
+        [
+            (
+                "keeping.build-failed",
+                {
+                    "next": NEWER,
+                    "kernels": KERNEL,
+                    "log": "/var/lib/dkms/nvidia/535.261.03/build/make.log",
+                },
+            )
+        ],
+    ),
     ("an older kernel without a module", {"/boot/vmlinuz-6.1.0-9-amd64": ""}, []),
     ("a rescue kernel", {"/boot/vmlinuz-0-rescue-3f2a": ""}, []),
     (
