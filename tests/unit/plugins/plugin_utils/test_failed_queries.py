@@ -23,6 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     file_places,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    keeping_messages,
+)
 
 from tests.unit import builders
 from tests.unit.hosts_of_queries import (
@@ -187,15 +190,12 @@ def test_no_failed_query_leads_to_another_removal(name: str) -> None:
 
 
 def judged(plan: Plan) -> Plan:
-    """The plan without the sentence on rows of the table of known-bad combinations that could not
-    be judged, for the query that failed.
+    """Return the plan without the sentences on what could not be judged, for the query that failed:
+    rows of the table of known-bad combinations, and what keeps the driver in place.
     """
-    return dc.replace(
-        plan,
-        advice=tuple(
-            text for text in plan.advice if "docs/known-bad.md could not be judged" not in text
-        ),
-    )
+    unjudged = ("docs/known-bad.md could not be judged", keeping_messages.NOT_CHECKED.what)
+    said = [text for text in plan.advice if not any(words in text for words in unjudged)]
+    return dc.replace(plan, advice=tuple(said))
 
 
 def matched(host: QueriedHost, asked: tuple[str, ...]) -> list[str]:

@@ -316,7 +316,9 @@ def plan_record(facts: HoldingFacts, text: str) -> Plan:
     plan = owned_file.plan_owned_file(
         file, text, why=messages.RECORD.fill(), key="hold", after="as this run leaves it"
     )
-    values = {key: value for key, value in json.loads(text).items() if key != "since"}
+    values = {
+        key: value for key, value in json_bounds.load_bounded_json(text).items() if key != "since"
+    }
     return dc.replace(plan, lasting={file.path: json.dumps(values, sort_keys=True)})
 
 

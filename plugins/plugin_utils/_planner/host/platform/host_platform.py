@@ -15,7 +15,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
+    whole,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     QueryFailed,
 )
@@ -255,7 +258,8 @@ def judge_unit(
 
 def judge_domains(facts: PlatformFacts, driver: Driver) -> list[Need]:
     """Judge whether the driver is new enough for the ComputeDomains that are served here."""
-    release = tuple(int(part) for part in driver.version.split(".") if part.isdigit())
+    numbers = map(whole.read_whole, driver.version.split("."))
+    release = tuple(number for number in numbers if number is not None)
     if not facts.domains.value or not release or release >= DOMAINS_SINCE:
         return []
     old = messages.DOMAINS_TOO_OLD.fill(driver=driver.version)
