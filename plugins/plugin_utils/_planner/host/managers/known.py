@@ -40,6 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.flatcar import (
     FLATCAR,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.gke import GKE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.k0s import K0S
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.k3s import K3S
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.kops import (
@@ -77,6 +78,7 @@ MANAGERS = (
     BOTTLEROCKET,
     TALOS,
     COS,
+    GKE,
     FLATCAR,
     RHCOS,
     DOCKER,

@@ -47,6 +47,12 @@ FLATCAR = Sentence(
     "start it by a drop-in (ExecStart=/usr/bin/containerd), and run again. /usr is read-only "
     "there. See https://www.flatcar.org/docs/latest/setup/customization/using-nvidia/",
 )
+GKE = Sentence(
+    "manager.gke",
+    "GKE writes this containerd's configuration again at each boot",
+    next="Use GKE's own management of GPUs, or NVIDIA's GPU Operator, whose toolkit writes its part again after a boot. "
+    "See https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpu-operator",
+)
 KOPS = Sentence(
     "manager.kops",
     "kOps writes this containerd's configuration again at each boot, and it imports no other file",
