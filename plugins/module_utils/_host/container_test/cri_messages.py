@@ -88,8 +88,8 @@ MESSAGES = {
     "StopPodSandboxResponse": {},
     "RemovePodSandboxRequest": {"pod_sandbox_id": (1, "string")},
     "RemovePodSandboxResponse": {},
-    "PodSandboxFilter": {"label_selector": (3, "map")},
+    "PodSandboxFilter": {"id": (1, "string"), "label_selector": (3, "map")},
     "ListPodSandboxRequest": {"filter": (1, "PodSandboxFilter")},
     "ListPodSandboxResponse": {"items": (1, ["PodSandbox"])},
-    "PodSandbox": {"id": (1, "string"), "created_at": (4, "number")},
+    "PodSandbox": {"id": (1, "string"), "state": (3, "number"), "created_at": (4, "number")},
 }

@@ -39,6 +39,10 @@ LABEL = "gpufleet-check"
 LEFT_OVER_AFTER = 900  # seconds; our sandbox older than this belongs to a check that was killed
 NOT_FOUND = 5  # gRPC status code
 TRIES = 3
+# A kubelet stops sandboxes that it does not know each two seconds (HandlePodCleanups). It kills the
+# container first, and the sandbox ends a moment later.
+TAKEN_TRIES, TAKEN_SECONDS = 6, 2.0
+SANDBOX_READY = 0  # api.proto: PodSandboxState
 
 NAMESPACE_CONTAINER, NAMESPACE_NODE = 1, 2
 
@@ -292,7 +296,9 @@ class _Check(object):
         A node agent takes a sandbox that it does not know for an orphan. A runtime may end before it
         has read what the case asks for: the request's `again` lists the words of such an end.
         """
-        for left in range(TRIES - 1, -1, -1):
+        words, count = self.request.get("again") or (), 0
+        while True:
+            count += 1
             try:
                 return self.start(case, nodes)
             except FailedCase as exc:
@@ -300,8 +306,9 @@ class _Check(object):
                     "RunPodSandbox",
                     "ImageStatus",
                 )
-                words = self.request.get("again") or ()
-                if not left or not (gone or any(re.search(row, exc.message) for row in words)):
+                taken = getattr(exc, "taken", False)
+                early = any(re.search(row, exc.message) for row in words)
+                if count >= (TAKEN_TRIES if taken else TRIES) or not (gone or taken or early):
                     raise
                 again.append("%s: %s" % (exc.step, exc.message))
 
@@ -330,8 +337,29 @@ class _Check(object):
                 return self.look(socket, container, case, nodes)
             finally:
                 self.stop(socket, container)
+        except FailedCase as exc:
+            exc.taken = self.is_sandbox_taken(socket, sandbox, exc.step)
+            raise
         finally:
             self.remove(socket, sandbox)
+
+    def is_sandbox_taken(self, socket, sandbox, step):
+        """Tell whether a sandbox that a case uses has ended: this program had not stopped it yet.
+
+        If its container ran, its end may be a moment ahead of the sandbox's.
+        """
+        wanted = {"filter": {"id": sandbox}}
+        deadline = time.monotonic() + (0 if step == "CreateContainer" else TAKEN_SECONDS)
+        while True:
+            try:
+                items = self.call(socket, "ListPodSandbox", wanted)["items"]
+            except FailedCase:
+                return False
+            if not any(item["state"] == SANDBOX_READY for item in items):
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.1)
 
     def run_once(self, case, image, nodes):
         """Run the case by the engine's own command, which ends with the container.

@@ -88,8 +88,8 @@ ANSWERS = [
         "0a130a036f6c64208094ebdc032a060a01611201620a110a036e65771801208080c6ecc19183bd18",
         {
             "items": [
-                {"id": "old", "created_at": 1000000000},
-                {"id": "new", "created_at": 1763736000000000000},
+                {"id": "old", "state": 0, "created_at": 1000000000},
+                {"id": "new", "state": 1, "created_at": 1763736000000000000},
             ]
         },
     ),
@@ -120,6 +120,11 @@ class Runtime(object):
 
     def __init__(self, said="", **answers):
         self.said, self.answers, self.calls = said, answers, []
+        # of each question about one sandbox, the oldest first; the last one stays
+        self.states = [container_test_entry.SANDBOX_READY]
+
+    def state(self):
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
     def __call__(self, path, service, method, request, timeout):
         values = container_test_entry.decode_message(method + "Request", request)
@@ -135,6 +140,8 @@ class Runtime(object):
             "CreateContainer": {"container_id": "container-1"},
             "ExecSync": {"stdout": self.said.encode()},
         }
+        if method == "ListPodSandbox" and values["filter"]["id"]:
+            usual[method] = {"items": [{"id": "pod-1", "state": self.state()}]}
         return container_test_entry.encode_message(
             method + "Response", dict(usual.get(method, {}), **answer)
         )
@@ -146,6 +153,13 @@ class Runtime(object):
 
 PHRASES = ["no shell", "(?:busy|broken|[a-z]+ not found)"]
 AGAIN = ["broken"]
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch):
+    """Let a sandbox end at the second question, without a pause."""
+    monkeypatch.setattr(container_test_entry.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(container_test_entry, "TAKEN_SECONDS", 0.05)
 
 
 def verify(runtime, tmp_path, **case):
@@ -298,7 +312,9 @@ def test_a_call_that_fails_is_told_and_cleaned_up_after(method, message, last, t
     case = verify(runtime, tmp_path)["cases"][0]
     assert case["error"] == {"step": method, "message": message}
     assert not case["ok"]
-    assert runtime.methods[-len(last) :] == last
+    asked_of_one = ("ListPodSandbox", "pod-1")
+    done = [m for m, v in runtime.calls if (m, (v.get("filter") or {}).get("id")) != asked_of_one]
+    assert done[-len(last) :] == last
 
 
 def test_an_image_that_is_not_there_is_named(tmp_path):
@@ -334,6 +350,33 @@ def test_a_sandbox_that_is_taken_away_each_time_is_an_error(tmp_path):
     runtime = Runtime(GOOD, CreateContainer=gone)
     assert verify(runtime, tmp_path)["cases"][0]["error"]["step"] == "CreateContainer"
     assert runtime.methods.count("RunPodSandbox") == container_test_entry.TRIES
+
+
+# how the container of a sandbox ends that was stopped meanwhile, by the states of its sandbox
+TAKEN = [
+    ("at once", [1], 1, True),
+    ("a moment later", [0, 0, 1], 1, True),
+    ("five times", [1], 5, True),
+    ("each time", [1], 99, False),
+    ("not at all: it is evidence", [0], 1, False),
+]
+
+
+@pytest.mark.parametrize(
+    "states, times, ok", [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN]
+)
+def test_a_sandbox_that_was_stopped_under_a_case_is_no_evidence(states, times, ok, tmp_path):
+    """A kubelet kills the container of a sandbox that it does not know, and then the sandbox."""
+    killed = [{"exit_code": 137} for _try in range(times)]
+    runtime = Runtime(GOOD, ExecSync=killed)
+    runtime.states = list(states)
+    (case,) = verify(runtime, tmp_path)["cases"]
+    assert case["ok"] is ok
+    tries = runtime.methods.count("RunPodSandbox")
+    most = container_test_entry.TAKEN_TRIES if states != [0] else 1
+    assert tries == min(times + 1, most)
+    assert len(case["again"]) == tries - 1
+    assert runtime.methods.count("RemovePodSandbox") == tries
 
 
 # the words of the engine, how often it says them, whether the case is carried through, and what was
