@@ -8,6 +8,7 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Sentence,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_messages
 
 # ---------------------------------------------------------------- refusals
 
@@ -19,7 +20,7 @@ RELATIVE_PATH = Sentence(
 CONTAINERD_STOPPED_BY_FILE = Sentence(
     "containerd.stopped-by-file",
     "{engine} does not run, and it cannot read a file: {place}: {problem}",
-    next="{step}. Then start it and run again",
+    next=f"{{step}}. Then start it and run again. {host_messages.UNUSED}",
 )
 CRI_DISABLED = Sentence(
     "containerd.cri-disabled",
