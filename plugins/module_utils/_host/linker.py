@@ -26,11 +26,11 @@ def list_preloaded(tree=""):
     """List the names and paths of what the linker loads into every program. tree: the one in which
     the linker runs.
     """
-    text = re.sub(b"#.*|:", b" ", _read_file(tree + PRELOAD))  # as glibc does, elf/rtld.c
+    text = re.sub(b"#.*|:", b" ", _read_whole_file(tree + PRELOAD))  # as glibc does, elf/rtld.c
     return os.fsdecode(text).split()
 
 
-def _read_file(path):
+def _read_whole_file(path):
     try:
         with open(path, "rb") as stream:
             return stream.read()
@@ -42,7 +42,7 @@ def map_libraries(tree=""):
     """Map the name of each library in the linker's cache to its paths. {} if there is no cache.
     tree: the one in which the linker runs.
     """
-    known, cache = {}, _read_file(tree + CACHE)
+    known, cache = {}, _read_whole_file(tree + CACHE)
     start = cache.find(MAGIC)
     if start >= 0:  # else it is another file, which the linker does not use either
         (count,) = struct.unpack_from("<I", cache, start + len(MAGIC))

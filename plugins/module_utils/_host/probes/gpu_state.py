@@ -30,11 +30,11 @@ RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 FABRIC_2 = 2 << 24  # NVML_STRUCT_VERSION without the size
 
 
-class NvmlError(Exception):
+class NvmlFailure(Exception):
     """A call that NVML refused: its name, its code and NVML's own words."""
 
     def __init__(self, call, code, message):
-        super(NvmlError, self).__init__("%s: %s" % (call, message))
+        super(NvmlFailure, self).__init__("%s: %s" % (call, message))
         self.call, self.code, self.message = call, code, message
 
     def describe_error(self, gpu=None):
@@ -42,7 +42,7 @@ class NvmlError(Exception):
         return error if gpu is None else dict(error, gpu=gpu)
 
 
-class PciInfo(ctypes.Structure):
+class BusAddress(ctypes.Structure):
     """nvmlPciInfo_t, version 3."""
 
     _fields_ = [
@@ -83,22 +83,22 @@ class FieldValue(ctypes.Structure):
     ]
 
 
-class Library(object):
+class NvmlLibrary(object):
     """The calls of NVML through ctypes."""
 
     def __init__(self, path):
         try:
             self.lib = ctypes.CDLL(path or SONAME)
         except OSError as exc:
-            raise NvmlError("dlopen", LIBRARY_NOT_FOUND, str(exc))
+            raise NvmlFailure("dlopen", LIBRARY_NOT_FOUND, str(exc))
 
     def call(self, name, *arguments):
         function = getattr(self.lib, name, None)
         if function is None:
-            raise NvmlError(name, FUNCTION_NOT_FOUND, "the library has no such function")
+            raise NvmlFailure(name, FUNCTION_NOT_FOUND, "the library has no such function")
         code = function(*arguments)
         if code:
-            raise NvmlError(name, code, self.get_message(code))
+            raise NvmlFailure(name, code, self.get_message(code))
 
     def get_message(self, code):
         function = getattr(self.lib, "nvmlErrorString", None)
@@ -128,7 +128,7 @@ class Gpu(object):
         """Return what a function reads, None if NVML refuses it."""
         try:
             return read(*arguments)
-        except NvmlError as exc:
+        except NvmlFailure as exc:
             if exc.code in (GPU_IS_LOST, RESET_REQUIRED):
                 self.lost = exc.code
             return None
@@ -139,7 +139,7 @@ class Gpu(object):
         )
 
     def read_bus_id(self):
-        info = PciInfo()
+        info = BusAddress()
         self.nvml.call("nvmlDeviceGetPciInfo_v3", self.handle, ctypes.byref(info))
         return get_sysfs_name(info.busId.decode("ascii", "replace"))
 
@@ -176,7 +176,7 @@ class Gpu(object):
         for name in names:
             try:
                 return self.nvml.read_number(name, self.handle, type=ctypes.c_ulonglong)
-            except NvmlError as exc:
+            except NvmlFailure as exc:
                 if exc.code != FUNCTION_NOT_FOUND:
                     raise
         return None
@@ -220,7 +220,7 @@ def open_gpus(nvml, errors):
         gpu = Gpu(nvml, index)
         try:
             gpu.open()
-        except NvmlError as exc:
+        except NvmlFailure as exc:
             errors.append(exc.describe_error(index))
             continue
         opened.append(gpu)
@@ -244,7 +244,7 @@ def run(args):
     """Return the answer, and never raise. Calls that NVML refused are in `errors`."""
     answer = {"driver_version": "", "gpus": [], "errors": []}
     try:
-        nvml = Library(args.get("library") or "")
+        nvml = NvmlLibrary(args.get("library") or "")
         nvml.call("nvmlInit_v2")
         answer["driver_version"] = nvml.read_text("nvmlSystemGetDriverVersion")
         opened = open_gpus(nvml, answer["errors"])
@@ -255,7 +255,7 @@ def run(args):
             for gpu, state in zip(opened, states)
         ]
         nvml.call("nvmlShutdown")
-    except NvmlError as exc:
+    except NvmlFailure as exc:
         answer["errors"].append(exc.describe_error())
     return answer
 

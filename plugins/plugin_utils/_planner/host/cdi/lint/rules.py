@@ -363,7 +363,7 @@ RULES: Mapping[str, LintRule] = {
 
 
 @dc.dataclass(frozen=True)
-class Finding:
+class LintFinding:
     """A rule that is broken in one place."""
 
     rule: str
@@ -399,7 +399,7 @@ class Finding:
         }
 
 
-def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def sort_findings(findings: Iterable[LintFinding]) -> tuple[LintFinding, ...]:
     """Return each finding once, by file and line."""
     return tuple(
         sorted(set(findings), key=lambda f: (f.file, f.line or 0, f.rule, f.message, f.device))

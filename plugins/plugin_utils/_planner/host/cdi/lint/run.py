@@ -47,7 +47,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     projection,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint.rules import (
-    Finding,
+    LintFinding,
     sort_findings,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
@@ -69,7 +69,7 @@ class Report:
     """
 
     devices: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[LintFinding, ...]
 
     def list_facts(self) -> dict[str, Any]:
         return {
@@ -118,7 +118,7 @@ def read_text_problems(
 
 def report(policy: Policy, obs: Observation, cap: str) -> Report:
     """Run the whole check. Raise NeedMore for what is to be looked at on the host."""
-    findings: list[Finding] = []
+    findings: list[LintFinding] = []
     loaded: list[Loaded] = []
     stopped = False
     for priority, directory in enumerate(list_lint_directories(policy)):
@@ -153,15 +153,15 @@ def _list_answers(
     return [(str(f["path"]), f) for f in files]
 
 
-def _check_directory(directory: str, policy: Policy, obs: Observation) -> Iterator[Finding]:
+def _check_directory(directory: str, policy: Policy, obs: Observation) -> Iterator[LintFinding]:
     answer = obs.get_answer_or_error(host_rules.ask_for_spec_path(directory))
     listing = obs.get_answer_or_error(ask_for_lint_files(directory, policy))
     if "error" in answer or "error" in listing:
         message = str((answer.get("error") or listing["error"]).get("message"))
-        yield Finding("not-looked-at", directory, message)
+        yield LintFinding("not-looked-at", directory, message)
         return
     yield from (
-        Finding(p.rule, directory, p.message)
+        LintFinding(p.rule, directory, p.message)
         for p in host_rules.check_spec_directory(directory, answer)
     )
     if not answer.get("exists"):
@@ -169,32 +169,32 @@ def _check_directory(directory: str, policy: Policy, obs: Observation) -> Iterat
     yield from _check_writable(directory, answer)
 
 
-def _check_writable(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
+def _check_writable(path: str, answer: Mapping[str, Any]) -> Iterator[LintFinding]:
     mode, uid, gid = (int(answer.get(k) or 0) for k in ("mode", "uid", "gid"))
     if uid:
-        yield Finding("writable", path, messages.FOUND_OWNER.fill(owner=answer.get("owner")))
+        yield LintFinding("writable", path, messages.FOUND_OWNER.fill(owner=answer.get("owner")))
     if mode & 0o002 and not mode & 0o1000:
-        yield Finding("writable", path, messages.FOUND_WRITABLE_BY_ALL.fill(mode=mode))
+        yield LintFinding("writable", path, messages.FOUND_WRITABLE_BY_ALL.fill(mode=mode))
     elif mode & 0o020 and gid:
-        yield Finding(
+        yield LintFinding(
             "writable",
             path,
             messages.FOUND_WRITABLE_BY_GROUP.fill(mode=mode, group=answer.get("group")),
         )
 
 
-def _check_file(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
+def _check_file(path: str, answer: Mapping[str, Any]) -> Iterator[LintFinding]:
     """Yield what is wrong with the name, the kind and the mode of a file."""
     name, kind = posixpath.basename(path), answer.get("type")
     if not lookup.is_read(path):
         yield from _report_unread_file(path, name, answer)
         return
     if kind == "dir" and not host_rules.is_link(path, answer):
-        yield Finding("sub-directory", path, messages.FOUND_DIRECTORY.fill())
+        yield LintFinding("sub-directory", path, messages.FOUND_DIRECTORY.fill())
     elif kind in ("fifo", "char"):
-        yield Finding("hangs", path, messages.FOUND_KIND.fill(kind=host_rules.KINDS[kind]))
+        yield LintFinding("hangs", path, messages.FOUND_KIND.fill(kind=host_rules.KINDS[kind]))
     elif kind != "file" and "error" not in answer:
-        yield Finding(
+        yield LintFinding(
             "unreadable",
             path,
             messages.FOUND_KIND.fill(kind=host_rules.KINDS.get(str(kind), "no file")),
@@ -202,17 +202,17 @@ def _check_file(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
     if kind == "file":
         mode = int(answer.get("mode") or 0)
         if not mode & 0o004:
-            yield Finding("mode", path, messages.FOUND_MODE.fill(mode=mode))
+            yield LintFinding("mode", path, messages.FOUND_MODE.fill(mode=mode))
         yield from _check_writable(path, answer)
 
 
-def _report_unread_file(path: str, name: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
+def _report_unread_file(path: str, name: str, answer: Mapping[str, Any]) -> Iterator[LintFinding]:
     if answer.get("type") == "dir":
-        yield Finding("sub-directory", path, messages.FOUND_DIRECTORY.fill())
+        yield LintFinding("sub-directory", path, messages.FOUND_DIRECTORY.fill())
     elif name.startswith("spec.") and name.endswith(".tmp"):
-        yield Finding("left-over", path, messages.FOUND_LEFT_OVER.fill())
+        yield LintFinding("left-over", path, messages.FOUND_LEFT_OVER.fill())
     elif SPEC_NAME.search(name):
-        yield Finding(
+        yield LintFinding(
             "never-read",
             path,
             messages.FOUND_ENDING.fill(ending=posixpath.splitext(name)[1] or name),
@@ -221,7 +221,7 @@ def _report_unread_file(path: str, name: str, answer: Mapping[str, Any]) -> Iter
 
 def _read_spec(
     path: str, answer: Mapping[str, Any], cap: str
-) -> tuple[list[Finding], SpecDocument | None]:
+) -> tuple[list[LintFinding], SpecDocument | None]:
     """Return the findings about a file's text, and the document if the newest library takes it."""
     if not lookup.is_read(path) or answer.get("type", "file") != "file":
         return [], None
@@ -233,11 +233,11 @@ def _read_spec(
             if said is None
             else str(said).removeprefix(f"{path}: ")
         )
-        return [Finding(rule, path, message)], None
+        return [LintFinding(rule, path, message)], None
     if answer.get("fault"):
         code, line = str(answer["fault"].get("code")), answer["fault"].get("line")
         return [
-            Finding(
+            LintFinding(
                 "not-read" if code in stand_ins.FORMS else "yaml",
                 path,
                 stand_ins.explain_unsent_file(answer["fault"]),
@@ -247,23 +247,24 @@ def _read_spec(
     data = decode_content(answer)
     document, problems = read_text_problems(data)
     findings = [
-        Finding(p.rule, path, p.message, p.line, _name_device(p.path, document)) for p in problems
+        LintFinding(p.rule, path, p.message, p.line, _name_device(p.path, document))
+        for p in problems
     ]
     if document is None:
         return findings, None
     findings += [
-        Finding(p.rule, path, p.message, p.line)
+        LintFinding(p.rule, path, p.message, p.line)
         for p in document.problems
         if p.rule in releases.NEWEST.harmless
     ]
     if document.value is not None:
         broken_rules = document_rules.check_spec_document(document.value, cap)
         findings += [
-            Finding(p.rule, path, p.message, document.find_line(p.path), device)
+            LintFinding(p.rule, path, p.message, document.find_line(p.path), device)
             for device, p in broken_rules
         ]
     if yaml.read_yaml_document(data).more:
-        findings.append(Finding("second-document", path, messages.FOUND_SECOND_DOCUMENT.fill()))
+        findings.append(LintFinding("second-document", path, messages.FOUND_SECOND_DOCUMENT.fill()))
     return findings, None if problems else document
 
 
@@ -281,7 +282,7 @@ def _name_device(path: str, document: SpecDocument | None) -> str:
     return f"{document.value.get('kind', '')}={device.get('name', '')}"
 
 
-def _check_on_host(policy: Policy, obs: Observation, loaded: list[Loaded]) -> list[Finding]:
+def _check_on_host(policy: Policy, obs: Observation, loaded: list[Loaded]) -> list[LintFinding]:
     nodes = policy.root == "/" or _shows_nodes(policy, obs)
     wanted = sorted(
         {
@@ -294,7 +295,7 @@ def _check_on_host(policy: Policy, obs: Observation, loaded: list[Loaded]) -> li
     if more:
         raise NeedMore(more)
     return [
-        Finding(
+        LintFinding(
             problem.rule,
             file.path,
             problem.message,
@@ -330,11 +331,11 @@ def _shows_nodes(policy: Policy, obs: Observation) -> bool:
     )
 
 
-def _report_resolved_devices(resolved: lookup.Resolved) -> Iterator[Finding]:
+def _report_resolved_devices(resolved: lookup.Resolved) -> Iterator[LintFinding]:
     for name, files in resolved.conflicts.items():
         for file in files:
             others = ", ".join(f.path for f in files if f is not file)
-            yield Finding(
+            yield LintFinding(
                 "conflict",
                 file.path,
                 messages.FOUND_ELSEWHERE.fill(others=others),
@@ -344,7 +345,7 @@ def _report_resolved_devices(resolved: lookup.Resolved) -> Iterator[Finding]:
     for name, loser, winner in resolved.hidden:
         same = loser.map_devices()[name][1] == winner.map_devices()[name][1]
         row = messages.FOUND_HIDDEN_EQUAL if same else messages.FOUND_HIDDEN
-        yield Finding(
+        yield LintFinding(
             "hidden",
             loser.path,
             row.fill(winner=winner.path),
