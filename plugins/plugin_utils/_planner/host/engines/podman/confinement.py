@@ -14,10 +14,7 @@ from __future__ import annotations
 import dataclasses as dc
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
-    AskedQuestions,
-    Lookup,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
@@ -50,14 +47,12 @@ class ConfinementFacts:
     the label of a file, "" if it has none.
     """
 
-    asked: AskedQuestions
     state: Lookup[str, str]
     label: Lookup[str, str]
 
 
 def read_confinement_facts(obs: Observation) -> ConfinementFacts:
     return ConfinementFacts(
-        obs.get_asked(),
         Lookup(lambda path: (obs.get_file(path, STATE).content or "")[:1]),
         Lookup(lambda path: _get_label(obs, path)),
     )
@@ -70,7 +65,6 @@ def _get_label(obs: Observation, path: str) -> str:
 
 def warn_of_confinement(facts: ConfinementFacts) -> tuple[str, ...]:
     """Warn if SELinux refuses the nodes of GPUs to rootless containers; () otherwise."""
-    facts.asked.require(QUESTIONS)
     booleans = {name: facts.state.get(f"{BOOLEANS}/{name}") for name in (NARROW, WIDE)}
     label = facts.label.get(NODE)
     if (

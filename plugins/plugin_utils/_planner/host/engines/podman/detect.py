@@ -46,7 +46,11 @@ CONFIG = "/etc/containers/containers.conf"
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
-    return [*consumers.list_questions(policy), *directories.list_podman_questions()]
+    return [
+        *consumers.list_questions(policy),
+        *directories.list_podman_questions(),
+        *confinement.QUESTIONS,
+    ]
 
 
 @dc.dataclass(frozen=True)

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     confinement,
     directories,
@@ -35,6 +37,12 @@ CASES = {
     "no SELinux": ({}, "", ""),
     "a label of a person's own": (OFF, "system_u:object_r:container_file_t:s0", ""),
 }
+
+
+def test_the_first_look_asks_all_of_it() -> None:
+    """A converged host with Podman costs one operation."""
+    first = {question["id"] for question in seen_host.list_host_questions(Policy())}
+    assert {question["id"] for question in confinement.QUESTIONS} <= first
 
 
 @pytest.mark.parametrize(("files", "label", "named"), CASES.values(), ids=CASES)
