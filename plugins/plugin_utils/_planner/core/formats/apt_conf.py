@@ -13,17 +13,19 @@ from collections.abc import Iterable, Iterator
 
 TOKEN = re.compile(
     r"""\s+|//[^\n]*|/\*.*?\*/|\#(?!clear\b)[^\n]*"""  # blanks and comments
-    r"""|(?P<text>"[^"\n]*")|(?P<sign>[{};])|(?P<word>(?:(?!//|/\*)[^\s"{};])+)""",
+    r"""|(?P<text>"[^"\n]*")|(?P<sign>[{};])|(?P<word>(?:[^\s"{};/]+|/(?![/*]))+)""",
     re.DOTALL,
 )
 CLEAR = "#clear"
 # A file of apt.conf.d counts by its name alone (GetListOfFilesInDir in
 # apt-pkg/contrib/fileutl.cc): no other characters, and no ending or .conf.
 COUNTS = re.compile(r"[\w:-]+|[\w:-][\w:.-]*\.conf", re.ASCII)
+# What a text may cost. apt has no such bounds, and no configuration comes near them.
+MOST_SCOPES, MOST_STATEMENTS, LONGEST_NAME = 32, 1 << 12, 1 << 8
 
 
 class NotAptConf(ValueError):
-    """A text that apt refuses. line: where."""
+    """A text that apt refuses, or that is out of bounds. line: where."""
 
     def __init__(self, line: int) -> None:
         super().__init__(f"line {line}")
@@ -49,17 +51,23 @@ class AptConf:
 
 def read_apt_conf(texts: Iterable[str]) -> AptConf:
     """Return what these files say together, in the order in which apt reads them. Raise NotAptConf
-    for a text that apt refuses.
+    for a text that apt refuses, or that is out of bounds.
     """
+    statements = [statement for text in texts for statement in _list_statements(text)]
     values: list[tuple[str, str]] = []
-    for text in texts:
-        for name, value in _list_statements(text):
-            if value is not None:
-                values.append((name, value))
-            else:
-                below = f"{name.removesuffix('::')}::"
-                values = [(n, v) for n, v in values if n != name and not n.startswith(below)]
-    return AptConf(tuple(values))
+    cleared: set[str] = set()  # by statements that follow
+    for name, value in reversed(statements):
+        if value is None:
+            cleared |= {name, f"{name.removesuffix('::')}::"}
+        elif name not in cleared and cleared.isdisjoint(_list_parents(name)):
+            values.append((name, value))
+    return AptConf(tuple(reversed(values)))
+
+
+def _list_parents(name: str) -> Iterator[str]:
+    """Yield the beginnings of a name that end with `::`."""
+    for sign in re.finditer("::", name):
+        yield name[: sign.end()]
 
 
 def sort_apt_conf_names(names: Iterable[str]) -> list[str]:
@@ -71,8 +79,11 @@ def _list_statements(text: str) -> Iterator[tuple[str, str | None]]:
     """Yield option and value of each statement; None for an option that is cleared."""
     scopes: list[str] = []
     words: list[str] = []
-    line = 1
+    line, count = 1, 0
     for line, token in _list_tokens(text):
+        count += token in (";", "{")
+        if count > MOST_STATEMENTS or len(scopes) > MOST_SCOPES:
+            raise NotAptConf(line)
         if token == ";":
             yield from _read_statement(scopes, words, line)
             words = []
@@ -102,21 +113,23 @@ def _read_statement(
     if words[0] == CLEAR:
         if len(words) != 2:
             raise NotAptConf(line)
-        yield _join_names(words[1:]), None
+        yield _join_names(words[1:], line), None
     elif words[0].startswith('"'):
         if not scopes or len(words) != 1:
             raise NotAptConf(line)
-        yield _join_names([*scopes, ""]), words[0].strip('"')
+        yield _join_names([*scopes, ""], line), words[0].strip('"')
     elif len(words) <= 2:
         yield (
-            _join_names([*scopes, words[0]]),
+            _join_names([*scopes, words[0]], line),
             words[1].strip('"') if len(words) > 1 else "",
         )
     else:
         raise NotAptConf(line)
 
 
-def _join_names(names: list[str]) -> str:
+def _join_names(names: list[str], line: int) -> str:
+    if sum(map(len, names)) > LONGEST_NAME:
+        raise NotAptConf(line)
     return "::".join(name.removesuffix("::") for name in names[:-1] + [names[-1]]).lower() + (
         "::" if names[-1].endswith("::") else ""
     )

@@ -11,7 +11,9 @@ version mismatch", and Fabric Manager and IMEX refuse another driver than their 
 
 from __future__ import annotations
 
+import collections
 import dataclasses as dc
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -121,7 +123,7 @@ class DriverSet:
     packages: tuple[DriverPackage, ...] = ()
     manager: str = "none"
 
-    @property
+    @functools.cached_property
     def matching(self) -> tuple[DriverPackage, ...]:
         """The packages that have to have one version."""
         return tuple(
@@ -130,13 +132,13 @@ class DriverSet:
             if p.release and (p.part in MATCHING.get(p.maker, ("driver",)) or p.part in ALWAYS)
         )
 
-    @property
+    @functools.cached_property
     def release(self) -> str:
         """The version of the libraries, '' if no package has them. If there are several versions,
         it is that of most packages.
         """
-        releases = [p.release for p in self.matching if p.part == "driver"]
-        return max(sorted(releases), key=releases.count, default="")
+        counts = collections.Counter(p.release for p in self.matching if p.part == "driver")
+        return max(sorted(counts), key=counts.__getitem__, default="")
 
     @property
     def maker(self) -> Maker:

@@ -10,6 +10,7 @@ and an update that is prepared for the next boot by the link that systemd looks 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses as dc
 import fnmatch
 import posixpath
@@ -41,6 +42,7 @@ APT_PARTS, APT_FILE = "/etc/apt/apt.conf.d/", "/etc/apt/apt.conf"
 DNF_FILE, DNF_MAIN = "/etc/dnf/automatic.conf", "/etc/dnf/dnf.conf"
 LOCKS = ("/etc/dnf/plugins/versionlock.list", "/etc/dnf/versionlock.toml", "/etc/zypp/locks")
 NAME = "movers"
+MOST_BYTES = 1 << 18  # of one file
 TIMERS = "/etc/systemd/system/"
 UNATTENDED = "/usr/bin/unattended-upgrade"
 OFFLINE = "/system-update"  # systemd.offline-updates(7)
@@ -52,12 +54,15 @@ _OPTION = (
     r"(?:APT::Periodic|Unattended-Upgrade)::(?:Enable|Unattended-Upgrade|Allowed-Origins"
     r"|Origins-Pattern|Package-Blacklist|Package-Whitelist(?:-Strict)?)"
 )
-_BODY = r"(?:\"[^\"\n]*\"|//[^\n]*|#[^\n]*|[^{}\"/#]|/(?!/))*"
+# A comment ends where its line does, and other text where something else begins: so it can be read
+# in one way only.
+_BODY = r"(?:\"[^\"\n]*\"|(?://|#)[^\n]*(?=\n|\Z)|[^{}\"/#]+(?=[{}\"/#]|\Z)|/(?!/))*"
+_VALUE = rf"(?:(?:\s*\"[^\"\n]*\"|\s*\b\w+|)\s*;|\s*\{{{_BODY}\}}(?:\s*;)?)"
 APT_KEEP: Keep = {
     "format": "text",
     "patterns": [
-        rf"(?i)^[ \t]*(?:#clear[ \t]+)?{_OPTION}(?:::)?\s*(?:\"[^\"\n]*\"|\w+|\{{{_BODY}\}})?\s*;",
-        rf"(?i)^[ \t]*APT(?:::|\s*\{{\s*)Periodic\s*\{{{_BODY}\}}\s*;(?:\s*\}}\s*;)?",
+        rf"(?i)^[ \t]*(?:#clear[ \t]+)?{_OPTION}(?:::)?{_VALUE}",
+        rf"(?i)^[ \t]*APT(?:::|\s*\{{\s*)Periodic\s*\{{{_BODY}\}}(?:\s*;)?(?:\s*\}}(?:\s*;)?)?",
         # other spellings: the text is then known not to be read as a whole
         r"(?i)^[ \t]*Unattended-Upgrade\s*\{",
         r"^[ \t]*/\*|\*/",
@@ -91,6 +96,13 @@ ORIGINS: Mapping[Maker, Mapping[str, str]] = {
     "nvidia": {"o": "NVIDIA", "site": "developer.download.nvidia.com"},
 }
 FIELDS = {"origin": "o"}
+# A rule of the blacklist of which two signs repeat at most: a host has written it, and this one is
+# compared in a time that is known.
+_ONE = r"(?:[^\\()\[\]{}*+?|]|\\[^\w\s]|\[\^?[\w.+-]+\])"
+PLAIN_RULE = re.compile(rf"{_ONE}*(?:{_ONE}[*+?]{_ONE}*){{0,2}}")
+LITERAL = re.compile(r"[^*?\[]*")  # the beginning of a lock that is no pattern
+MOST_RULES, MOST_REPEATING, MOST_LOCKS, MOST_OF_ONE = 256, 32, 1 << 13, 64
+LONGEST_NAME = 128
 YES = ("1", "yes", "true", "on")
 
 
@@ -128,9 +140,9 @@ def list_mover_questions() -> list[queries.Question]:
     return [
         queries.ask_for_paths(NAME, PATHS),
         queries.ask_for_glob(f"{APT_PARTS}*", APT_KEEP),
-        queries.ask_for_file(APT_FILE, APT_KEEP),
-        queries.ask_for_file(DNF_FILE, DNF_KEEP),
-        queries.ask_for_file(DNF_MAIN, DNF_KEEP),
+        queries.ask_for_file(APT_FILE, APT_KEEP, max=MOST_BYTES),
+        queries.ask_for_file(DNF_FILE, DNF_KEEP, max=MOST_BYTES),
+        queries.ask_for_file(DNF_MAIN, DNF_KEEP, max=MOST_BYTES),
         *ask_for_locks(),
     ]
 
@@ -138,7 +150,8 @@ def list_mover_questions() -> list[queries.Question]:
 def ask_for_locks() -> tuple[queries.Question, ...]:
     """Ask for the locks of dnf 4, of dnf 5 and of zypper."""
     return tuple(
-        queries.ask_for_file(path, keep) for path, keep in zip(LOCKS, LOCK_KEEPS, strict=True)
+        queries.ask_for_file(path, keep, max=MOST_BYTES)
+        for path, keep in zip(LOCKS, LOCK_KEEPS, strict=True)
     )
 
 
@@ -158,10 +171,10 @@ def read_mover_files(obs: Observation) -> MoverFiles:
         timers=frozenset(timers - masked),
         dnf=parse_automatic(automatic.text) if automatic.exists else None,
         locks=(
-            *(lock for path in LOCKS for lock in parse_locks(path, obs.get_file(path).text)),
             *parse_excluded(obs.get_file(DNF_MAIN).text, "main"),
             *parse_excluded(automatic.text, "base"),
-        ),
+            *(lock for path in LOCKS for lock in parse_locks(path, obs.get_file(path).text)),
+        )[:MOST_LOCKS],
         unattended=UNATTENDED in there,
         offline=OFFLINE in there,
     )
@@ -247,15 +260,25 @@ def list_movers(files: MoverFiles, found: DriverSet) -> tuple[Mover, ...]:
 
 
 def is_locked(package: DriverPackage, locks: Sequence[str]) -> bool:
-    """Tell whether one of the patterns is of this package: a name, or a name with its version."""
+    """Tell whether one of the patterns is of this package: a name, or a name with its version. Of
+    more patterns than a host has, those behind count for none.
+    """
+    name = package.name
+    fitting = [lock for lock in locks if _may_begin(LITERAL.match(lock), name)]
     epoch, colon, version = package.version.rpartition(":")
     full = f"{package.name}-{epoch or '0'}:{version}"
     plain = f"{package.name}-{version}" if not colon or epoch == "0" else full
     return any(
         fnmatch.fnmatchcase(candidate, lock)
-        for lock in locks
-        for candidate in (package.name, full, plain, f"{full}.arch", f"{plain}.arch")
+        for lock in fitting[:MOST_OF_ONE]
+        for candidate in (name, full, plain, f"{full}.arch", f"{plain}.arch")
     )
+
+
+def _may_begin(literal: re.Match[str] | None, name: str) -> bool:
+    """Tell whether a text may begin with a name, by the part of its pattern that is literal."""
+    text = literal[0] if literal else ""
+    return text.startswith(name) or name.startswith(text)
 
 
 def _find_unattended(files: MoverFiles, free: Iterable[DriverPackage]) -> Mover | None:
@@ -270,14 +293,14 @@ def _find_unattended(files: MoverFiles, free: Iterable[DriverPackage]) -> Mover 
         and files.apt.get("APT::Periodic::Enable") != "0"
     ):
         return None
-    kept = files.apt.list_items("Unattended-Upgrade::Package-Blacklist")
+    rules = compile_rules(files.apt.list_items("Unattended-Upgrade::Package-Blacklist"))
     patterns = list_allowed_origins(files.apt)
-    moves = tuple(
-        p
-        for p in free
-        if not any(fits_beginning(rule, p.name) for rule in kept)
-        and any(may_take_from(pattern, p.maker) for pattern in patterns)
-    )
+    makers = {
+        maker
+        for maker in {p.maker for p in free}
+        if any(may_take_from(pattern, maker) for pattern in patterns)
+    }
+    moves = tuple(p for p in free if p.maker in makers and not fits_beginning(rules, p.name))
     return Mover("unattended-upgrades", f"{APT_PARTS}*", moves)
 
 
@@ -311,14 +334,24 @@ def may_take_from(pattern: str, maker: Maker) -> bool:
     return bool(pattern.strip())
 
 
-def fits_beginning(rule: str, name: str) -> bool:
-    """Tell whether a regular expression of the blacklist fits, as unattended-upgrades compares it.
-    One that Python refuses ends that program before it moves anything, and fits no name here.
+def compile_rules(kept: Iterable[str]) -> tuple[re.Pattern[str], ...]:
+    """Return the rules of the blacklist that can be compared. One that Python refuses ends
+    unattended-upgrades before it moves anything, and fits no name here. Nor does one that may take
+    long, nor what comes after very many: the driver then looks free to move.
     """
-    try:
-        return re.match(rule, name) is not None
-    except re.error:
-        return False
+    parts = [part for rule in kept for part in rule.split("|")][:MOST_RULES]
+    plain = [part for part in parts if len(part) <= LONGEST_NAME and PLAIN_RULE.fullmatch(part)]
+    repeating = [part for part in plain if re.search(r"[*+?]", part)][:MOST_REPEATING]
+    found = []
+    for part in (*(p for p in plain if not re.search(r"[*+?]", p)), *repeating):
+        with contextlib.suppress(re.error):
+            found.append(re.compile(part))
+    return tuple(found)
+
+
+def fits_beginning(rules: Iterable[re.Pattern[str]], name: str) -> bool:
+    """Tell whether a rule fits the beginning of a name, as unattended-upgrades compares it."""
+    return len(name) <= LONGEST_NAME and any(rule.match(name) for rule in rules)
 
 
 def _find_automatic(files: MoverFiles, free: tuple[DriverPackage, ...]) -> Mover | None:

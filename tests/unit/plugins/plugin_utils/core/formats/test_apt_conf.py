@@ -40,6 +40,12 @@ LISTS: list[tuple[str, list[str], tuple[str, ...]]] = [
     ("values added one by one", ['A::L:: "one";', 'A::L:: "two";'], ("one", "two")),
     ("files add to one list", ['A::L { "one"; };', 'A { L { "two"; }; };'], ("one", "two")),
     ("cleared in between", ['A::L { "one"; };', '#clear A::L;\nA::L { "two"; };'], ("two",)),
+    (
+        "only another one is cleared",
+        ['A::L { "one"; };', "#clear A::LL; #clear A::L::x;"],
+        ("one",),
+    ),
+    ("without its last sign", ['A::L { "one"; }'], ("one",)),
     ("a parent is cleared", ['A::L { "one"; };', "#clear A;"], ()),
     ("comments in the list", ['A::L { // "one";\n "two"; # "three"; \n};'], ("two",)),
     ("braces in strings", ['A::L { "${distro_id}:x"; };'], ("${distro_id}:x",)),
@@ -52,6 +58,10 @@ BROKEN = [
     ('A "1" "2" "3";', 1),
     ('A::B "1;\n', 1),
     ('"1";', 1),
+    # out of bounds, although apt takes it
+    ("A {\n" * 40 + "};" * 40, 34),
+    ("A;\n" * 5000, 4097),
+    (f'\n{"A" * 300} "1";', 2),
 ]
 
 

@@ -41,6 +41,9 @@ READERS = {
     "a unit that makes specs": "projector.project_file(text.encode(), cdi_generators.GENERATES), re.search(cdi_generators.COMMAND, text)",
     "sources of apt": "[bool(apt_sources._stops_at(line)) for line in text.splitlines()]",
     "sources of apt on a host": "projector.project_file(text.encode(), apt_sources.keep_apt_lines('https://a.example/b/'))",
+    "apt's configuration": "apt_conf.read_apt_conf([text])",
+    "apt's configuration on a host": "projector.project_file(text.encode(), package_movers.APT_KEEP)",
+    "locks of dnf on a host": "projector.project_file(text.encode(), package_movers.LOCK_KEEPS[0])",
     "a key on a host": "projector.project_file(text.encode(), repository.KEY)",
     "repositories of rpm": "rpm_sources._installs_unchecked(text, 'https://a.example/b/')",
     "repositories of rpm on a host": "projector.project_file(text.encode(), rpm_sources.keep_rpm_lines('https://a.example/b/'))",
@@ -56,9 +59,11 @@ UNITS = (
     "an environment",
 )
 KEYS = ("a key on a host",)
+APT = ("apt's configuration", "apt's configuration on a host", "locks of dnf on a host")
 SOURCES = tuple(name for name in READERS if "of apt" in name or "of rpm" in name)
 LINES = (*UNITS, *SOURCES, *KEYS)
-SIZES = dict.fromkeys(LINES, 1 << 18)  # what is asked for of such a file at most
+SIZES = dict.fromkeys((*LINES, *APT), 1 << 18)  # what is asked for of such a file at most
+LIST = "Unattended-Upgrade::Package-Blacklist"
 # what repeats between a beginning and an end, and the readers that take it for their format
 SHAPES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "numbers": ('{"a": [', "1,", "1]}", JSON),
@@ -135,16 +140,28 @@ SHAPES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "empty lines of a key": (repository_key.BEGIN, "\n", "", KEYS),
     "blanks behind a key": (repository_key.BEGIN, " ", "x", KEYS),
     "remarks": ("", "#\n", "", LINES),
+    "scopes of apt": ("", "a{", "", APT),
+    "statements in scopes of apt": ("a{" * 30, "x;", "}" * 30, APT),
+    "statements in a long scope": ("a" * 9999 + "{", "x;", "};", APT),
+    "cleared options": ("a::b:: x;\n" * 9999, "#clear c;\n", "", APT),
+    "remarks in a list without an end": (f"{LIST} {{", "//abc\n", "", APT),
+    "remarks in a list that is none": (f"{LIST} {{", "#abc\n", "{", APT),
+    "blanks of an option": (LIST, "\n", "", APT),
+    "a word of an option": (f"{LIST} ", "a", "", APT),
+    "lists": ("", f"{LIST} {{\n", "", APT),
+    "a scope of periods": ("APT {", "\n", "", APT),
+    "names of locks": ("", "nvidia", " x", APT),
 }
 PROGRAM = """
 import os, re, resource, sys
 sys.path[:0] = [".", ".cache/collections"]
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import documents, projector
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_generators
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import package_movers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import yaml as engine_yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
-    json_bounds, json_text, toml_document, toml_scanner, yaml_text,
+    apt_conf, json_bounds, json_text, toml_document, toml_scanner, yaml_text,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import unit_places

@@ -290,6 +290,15 @@ QUIET: list[tuple[str, dict[str, Any], list[list[Any]], str]] = [
         "dpkg",
     ),
     (
+        "a blacklist that no semicolon ends",
+        apt(
+            BY_DEBIAN
+            + 'Unattended-Upgrade::Package-Blacklist {\n // one\n # two\n "nvidia-"; "lib.*"; \n}\n'
+        ),
+        OF_DEBIAN,
+        "dpkg",
+    ),
+    (
         "dnf-automatic that only downloads",
         dnf("[commands]\napply_updates = no\n"),
         OF_NVIDIA,
@@ -382,7 +391,7 @@ DPkg::Post-Invoke {{ "rm -f /var/*/{SECRET}*/x || true"; }};
 Unattended-Upgrade::Mail "{SECRET}@example.org";
   Unattended-Upgrade::Package-Blacklist {{
     "nvidia-driver$";
-  }};
+  }}
 APT::Periodic {{ Enable "1"; Unattended-Upgrade "1"; }};
 """
 
@@ -637,6 +646,47 @@ SECURE: list[tuple[str, dict[str, Any], list[str]]] = [
 @pytest.mark.parametrize(("files", "codes"), [c[1:] for c in SECURE], ids=[c[0] for c in SECURE])
 def test_secure_boot(files: dict[str, Any], codes: list[str]) -> None:
     assert [code for code, _values in advise({**ON_DISK, **files}, OF_DEBIAN)] == codes
+
+
+RULES: list[tuple[str, str, bool]] = [
+    # what the rule of a blacklist is like, the rule, whether libnvidia-cfg1 fits
+    ("a beginning", "libnvidia", True),
+    ("signs of a shell", "libnvidia-*", True),
+    ("anything before", ".*nvidia", True),
+    ("an end", "libnvidia-cfg1$", True),
+    ("another end", "libnvidia$", False),
+    ("one of two", "nouveau|^libnvidia", True),
+    ("characters", "lib[a-z]vidia-cfg[0-9]", True),
+    ("a sign that is meant", r"libnvidia\-cfg1", True),
+    ("Python refuses it", "*libnvidia", False),
+    # what takes long for a name that its host may choose
+    ("repeated groups", "(l?i?b?)+nvidia", False),
+    ("many that repeat", ".*n.*v.*i.*d", False),
+    ("a rule longer than names", "lib[nvidia]" * 20, False),
+]
+
+
+@pytest.mark.parametrize(("rule", "fits"), [c[1:] for c in RULES], ids=[c[0] for c in RULES])
+def test_a_rule_of_the_blacklist(rule: str, fits: bool) -> None:
+    rules = package_movers.compile_rules([rule])
+    assert package_movers.fits_beginning(rules, "libnvidia-cfg1") is fits
+
+
+def test_a_rule_that_would_never_end_is_not_compared() -> None:
+    """The name fits none of its beginnings, in two to the power of hundred ways."""
+    rules = package_movers.compile_rules(["(n+)+$", "(n|n)*$", "n?" * 64 + "n" * 64])
+    assert not package_movers.fits_beginning(rules, "n" * 100 + "x")
+
+
+def test_a_host_with_thousands_of_packages_is_compared() -> None:
+    """A host may say so: each package is looked at a few times, whatever the others are."""
+    every = tuple(
+        driver_packages.DriverPackage(f"nvidia-{n}", f"{500 + n % 90}.{n}", "driver", "nvidia")
+        for n in range(1 << 12)
+    )
+    found = driver_packages.DriverSet(every, "dpkg")
+    assert found.release == "500.0"
+    assert len(found.list_odd_packages()) == len(every) - 1
 
 
 def test_nouveau_has_the_gpu() -> None:
