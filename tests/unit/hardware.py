@@ -8,7 +8,7 @@ device nodes that show them.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.unit import gpus
@@ -157,6 +157,31 @@ def nvml(of: Hardware) -> dict[str, Any]:
         for at, gpu in enumerate(served)
     ]
     return {"source": "libnvidia-ml", "driver_version": of.driver, "gpus": found, "errors": []}
+
+
+# What NVML says of a GPU without a part in a fabric, with all well.
+HEALTHY: Mapping[str, Any] = {
+    "lost": None, "pages_pending": None, "rows_pending": False, "rows_failed": False, "links": [],
+    "fabric": None, "slowdown": 0, "recovery": 0,
+}  # fmt: skip
+REFUSED: Mapping[str, Any] = {"call": "nvmlInit_v2", "code": 9, "message": "Driver Not Loaded"}
+
+
+def states(of: Hardware, given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what NVML says of the state of the GPUs that the driver serves.
+
+    given: for each what it does not say of a healthy one, () if NVML cannot be asked.
+    """
+    unknown = {key for one in given for key in one} - {*HEALTHY}
+    if unknown:
+        raise ValueError(f"NVML says nothing of that name: {sorted(unknown)}")
+    if not given:
+        return {"driver_version": "", "gpus": [], "errors": [REFUSED]}
+    found = [
+        {"index": gpu["index"], "bus_id": gpu["bus_id"], "name": gpu["name"], **HEALTHY, **state}
+        for gpu, state in zip(nvml(of)["gpus"], given, strict=True)
+    ]
+    return {"driver_version": of.driver, "gpus": found, "errors": []}
 
 
 def of_report(given: Mapping[str, Any]) -> Hardware:

@@ -78,12 +78,19 @@ class Running:
     """A host that runs, with its engine.
 
     programs: what others print: how the command line begins, exit status, output, errors.
-    kubelet: the flags of the kubelet that runs there, () if none does.
+    kubelet: the flags of the kubelet that runs there, () if none does. kernel: the release that
+    runs, '' for that of this machine. kernel_log: its records, as /dev/kmsg shows their text.
+    states: what NVML says of each GPU that it does not say of a healthy one, () if it cannot be
+    asked. units: properties of systemd's units.
     """
 
     engine: str
     programs: tuple[tuple[str, int, str, str], ...] = ()
     kubelet: tuple[str, ...] = ()
+    kernel: str = ""
+    kernel_log: tuple[str, ...] = ()
+    states: tuple[Mapping[str, Any], ...] = ()
+    units: Mapping[str, Mapping[str, str]] = dc.field(default_factory=dict)
 
 
 @dc.dataclass(frozen=True)
@@ -168,9 +175,8 @@ def _running(given: Mapping[str, Any]) -> Running:
         (str(line), int(status), str(out), str(err))
         for line, status, out, err in given.get("programs", ())
     )
-    return Running(
-        **{**given, "programs": rows, "kubelet": tuple(_listed(given.get("kubelet", [])))}
-    )
+    lists = {key: tuple(_listed(given.get(key, []))) for key in ("kubelet", "kernel_log")}
+    return Running(**{**given, **lists, "programs": rows, "states": tuple(given.get("states", ()))})
 
 
 def _task(given: Mapping[str, Any]) -> Task:

@@ -130,15 +130,21 @@ def _running(report: Report, place: Path) -> Iterator[Host]:
     if process.refused:
         raise Unplayable(process.refused)
     told = running_hosts.STATUS.get(wanted.engine, running_hosts.INFO)
-    spec = running_hosts.Spec(wanted.engine, {}, said=told, kubelet=list(wanted.kubelet))
+    spec = running_hosts.Spec(
+        wanted.engine, {}, said=told, kubelet=list(wanted.kubelet), units=dict(wanted.units)
+    )
     host = running_hosts.build(process, spec, 0o644)
     try:
         build(report, Tree(place))
         shutil.copytree(place, host.root, symlinks=True, dirs_exist_ok=True)
+        host.kernel = wanted.kernel
         host.devices = hardware.devices(seen) if seen else {}
         asked = f"{sys.executable} -I -S - "
         answer = functools.partial(
-            running_hosts.answer_probe, json.dumps(hardware.nvml(seen)) if seen else ""
+            running_hosts.answer_probe,
+            json.dumps(hardware.nvml(seen)) if seen else "",
+            state=hardware.states(seen, wanted.states) if seen else running_hosts.NO_STATE,
+            log=wanted.kernel_log,
         )
         # the first that fits answers
         host.known = [

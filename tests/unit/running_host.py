@@ -73,7 +73,8 @@ def answer_as_host(pipe: Any) -> None:
             ):
                 pathlib.Path("/proc/self", name).write_text(text)
         # what the programs import late is not to be found once their root is the host's
-        importlib.import_module("http.client")
+        for name in ("http.client", "encodings.ascii"):
+            importlib.import_module(name)
         outside = os.open("/", os.O_RDONLY)
         os.chroot("/")
     except OSError as error:
@@ -82,8 +83,9 @@ def answer_as_host(pipe: Any) -> None:
     pipe.send({"ready": True})
     os.umask(0o022)
     while (job := pipe.recv()) is not None:
-        root, program, request, known, devices = job
+        root, program, request, known, devices, kernel = job
         commands.run = Played(known).run
+        os.uname = get_system_of(kernel)
         host_files.get_lstat = with_devices(devices)
         os.chroot(root)
         os.chdir("/")
@@ -93,6 +95,18 @@ def answer_as_host(pipe: Any) -> None:
             os.fchdir(outside)
             os.chroot(".")
         pipe.send(answer)
+
+
+REAL_UNAME = os.uname
+
+
+def get_system_of(kernel: str) -> Callable[[], os.uname_result]:
+    """Return a uname that tells this release of the kernel. kernel: '' for this machine's."""
+    told = REAL_UNAME()
+    release = kernel or told.release
+    return lambda: os.uname_result(
+        (told.sysname, told.nodename, release, told.version, told.machine)
+    )
 
 
 REAL_LSTAT = host_files.get_lstat
@@ -179,9 +193,15 @@ class HostProcess:
         self.refused: str = self.pipe.recv().get("refused", "")
 
     def ask(
-        self, root: pathlib.Path, program: str, request: Any, known: Any, devices: Any = None
+        self,
+        root: pathlib.Path,
+        program: str,
+        request: Any,
+        known: Any,
+        devices: Any = None,
+        kernel: str = "",
     ) -> Any:
-        self.pipe.send((str(root), program, request, known, devices or {}))
+        self.pipe.send((str(root), program, request, known, devices or {}, kernel))
         while not self.pipe.poll(1):
             if not self.process.is_alive():
                 raise RuntimeError("the host died")
@@ -219,6 +239,7 @@ class Host:
         self.root.chmod(0o755)
         self.known: list[Row] = []
         self.devices: dict[str, tuple[int, int, int, int]] = {}  # see with_devices
+        self.kernel = ""  # the release that runs, '' for that of this machine
         self.closing: list[Callable[[], None]] = []
         self.wire: list[Any] = []
         for folder in ("tmp", "etc", "var/lib", "run", "usr/bin", "proc/1/ns"):
@@ -330,7 +351,9 @@ class Host:
 
     def _by_stdin(self, _line: str, in_data: bytes) -> dict[str, Any]:
         job = wire.job(in_data)
-        answer = self.answers.ask(self.root, job["main"], job["request"], self.known, self.devices)
+        answer = self.answers.ask(
+            self.root, job["main"], job["request"], self.known, self.devices, self.kernel
+        )
         self.wire += [job["request"], answer]
         return {"rc": 0, "stdout": f"\n{job['marker']}{transport.pack(answer)}\n", "stderr": ""}
 
@@ -340,7 +363,12 @@ class Host:
         program = module_args.get("program") or module_name.rpartition(".")[2]
         request = transport.unpack_answer(module_args["request"])
         answer = self.answers.ask(
-            self.root, transport.MAIN.get(program, program), request, self.known, self.devices
+            self.root,
+            transport.MAIN.get(program, program),
+            request,
+            self.known,
+            self.devices,
+            self.kernel,
         )
         self.wire += [request, answer]
         return {"answer": transport.pack(answer)}

@@ -13,12 +13,15 @@ import functools
 import json
 import os
 import pathlib
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tests.unit import drivers, gpus
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.probes import kernel_log
+
+from tests.unit import drivers, gpus, hardware
 from tests.unit.running_host import Host, HostProcess, pods_message, status_message, version_message
 
 V2 = 'plugins."io.containerd.grpc.v1.cri"'
@@ -202,6 +205,7 @@ class Spec:
     words: str = "level=info msg=starting"
     kubelet: list[str] = dc.field(default_factory=list)
     devices: bool = False  # whether it has a GPU
+    units: dict[str, Mapping[str, str]] = dc.field(default_factory=dict)  # more of systemd's
     fails: str = ""
 
     @property
@@ -279,30 +283,34 @@ def build(process: HostProcess, spec: Spec, mode: int) -> Host:
             2, "/usr/bin/kubelet", *spec.kubelet, unit="kubelet.service", environ=spec.environ
         )
         units["kubelet.service"] = {**active, "MainPID": "2"}
-    host.units(units)
+    host.units({**units, **spec.units})
     said(host, spec)
     serve(host, spec)
     return host
 
 
-# A kernel log without a line about GPUs.
-KERNEL_LOG = {"boot": "b", "first": 0, "last": 9, "complete": True, "found": []}
+NO_STATE = hardware.states(hardware.Hardware(), ())  # of a library that tells none
 
 
-# A library that tells no state.
-REFUSED = {"call": "nvmlInit_v2", "code": 9, "message": "Driver Not Loaded"}
-NO_STATE = {"driver_version": "", "gpus": [], "errors": [REFUSED]}
-
-
-def answer_probe(nvml: str, argv: list[str]) -> str:
+def answer_probe(
+    nvml: str,
+    argv: list[str],
+    *,
+    state: Mapping[str, Any] = NO_STATE,
+    log: tuple[str, ...] = ("Linux version 6.1.0",),
+) -> str:
     """Return what a program that a look brings answers: the search of the kernel log, the state of
     GPUs, or NVML.
 
-    nvml: what NVML answers.
+    nvml: what NVML answers. state: the answer about the GPUs' state. log: the kernel's records.
     """
     if '"samples"' in argv[-1]:
-        return json.dumps(NO_STATE)
-    return json.dumps(KERNEL_LOG) if '"pattern"' in argv[-1] else nvml
+        return json.dumps(state)
+    if '"pattern"' not in argv[-1]:
+        return nvml
+    records = [f"4,{number},{number},-;{text}" for number, text in enumerate(log)]
+    pattern = re.compile(json.loads(argv[-1])["pattern"])
+    return json.dumps(kernel_log.search_log_lines(records, True, pattern))
 
 
 def said(host: Host, spec: Spec) -> None:
