@@ -200,7 +200,7 @@ kernel_log:
           type: int
           returned: for an NVSwitch
         pci:
-          description: The PCI address of the device, without its function.
+          description: The PCI address of the device, without its function. V("") where the line has none.
           type: str
           returned: always
         step:

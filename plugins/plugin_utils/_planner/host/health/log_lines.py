@@ -92,11 +92,19 @@ XID = (
     r"(?:, GPU recovery action changed from 0x[0-9a-f]{1,8} \([^)]{0,60}\) to 0x(?P<recovery>[0-9a-f]{1,8})"
     r"|.{0,120}?, ?[A-Z_0-9/]{2,60} {1,4}(?P<severity>Nonfatal|Fatal) )?"
 )
-# Drivers that write the three lines of OFF_BUS as a record each: the last has no address.
-UNNAMED = r"NVRM: (?P<unnamed>fallen) off the bus and is not responding"
+# Lines without an address: the last of the three that some drivers write as a record each, and how
+# drivers before branch 430 told of a GPU that could not be started (microsoft/pai#4344).
+UNNAMED: Mapping[str, str] = {
+    "off_bus": r"NVRM: (?P<unnamed_off_bus>fallen) off the bus and is not responding",
+    "not_started": r"NVRM: (?P<unnamed_not_started>RmInitAdapter) failed!",
+}
 OTHERS = (form.pattern.format(a=f"(?P<{form.kind}>{ADDRESS})") for form in FORMS)
-PATTERN = f"^(?:{'|'.join((XID, SXID, UNNAMED, *OTHERS))})"
+PATTERN = f"^(?:{'|'.join((XID, SXID, *UNNAMED.values(), *OTHERS))})"
 BY_KIND: Mapping[str, LineForm] = {form.kind: form for form in FORMS}
+ROWS_WITHOUT_ADDRESS: Mapping[str, Sentence] = {
+    "off_bus": messages.OFF_BUS_UNNAMED,
+    "not_started": messages.DRIVER_NOT_STARTED_UNNAMED,
+}
 
 
 def parse_line(groups: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -112,8 +120,9 @@ def parse_line(groups: Mapping[str, Any]) -> dict[str, Any] | None:
         number = read_whole(texts["sxid"])
         told = {"kind": "switch", "sxid": number, "pci": texts.get("switch", ""), "step": "reboot"}
         return check_address(told) if number is not None else None
-    if "unnamed" in texts:
-        return {"kind": FORMS[0].kind, "pci": "", "step": FORMS[0].step}
+    unnamed = next((kind for kind in UNNAMED if f"unnamed_{kind}" in texts), None)
+    if unnamed:
+        return {"kind": unnamed, "pci": "", "step": BY_KIND[unnamed].step}
     form = next((form for form in FORMS if form.kind in texts), None)
     if form is None:
         return None
@@ -151,5 +160,5 @@ def describe_line(line: Mapping[str, Any]) -> str:
     if line["kind"] == "switch":
         return messages.SXID.fill(sxid=line["sxid"], **values)
     if not line["pci"]:
-        return messages.OFF_BUS_UNNAMED.fill(time=line["time"])
+        return ROWS_WITHOUT_ADDRESS[str(line["kind"])].fill(time=line["time"])
     return BY_KIND[str(line["kind"])].row.fill(**values)

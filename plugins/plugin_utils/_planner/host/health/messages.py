@@ -43,6 +43,9 @@ FELL_OFF = Sentence("gpu-health.fell-off", "the GPU {pci} has fallen off the bus
 DRIVER_NOT_STARTED = Sentence(
     "gpu-health.not-started", "the driver could not start the GPU {pci} ({time})"
 )
+DRIVER_NOT_STARTED_UNNAMED = Sentence(
+    "gpu-health.not-started-unnamed", "the driver could not start a GPU ({time})"
+)
 NOT_PROBED = Sentence("gpu-health.not-probed", "the driver did not take the GPU {pci} ({time})")
 
 # ---------------------------------------------------------------- what a person does

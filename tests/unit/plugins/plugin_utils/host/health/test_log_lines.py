@@ -69,6 +69,7 @@ LINES: list[tuple[str, dict[str, Any] | None]] = [
     # the same of drivers before, and as three records
     (OFF_BUS_BEFORE, line("off_bus", "0000:b3:00")),
     ("NVRM: fallen off the bus and is not responding to commands.", line("off_bus", "")),
+    ("NVRM: RmInitAdapter failed! (0x26:0xffff:1127)", line("not_started", "")),
     ("NVRM: The NVIDIA GPU 0000:b3:00.0 (PCI ID: 10de:26b5)", None),
     # github.com/NVIDIA/open-gpu-kernel-modules/issues/696: the first words are of another condition
     (r"NVRM: The NVIDIA GPU 0000:03:00.0 (PCI ID: 10de:1bb3)\x0aNVRM: installed in this system is not supported by open", None),
