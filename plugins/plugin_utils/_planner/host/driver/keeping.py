@@ -51,6 +51,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 
 # Refusals because the driver does not serve, which say what is so and not why.
 EXPLAINED = ("cdi.driver-not-loaded", "cdi.driver-broken")
+ONE_GPU = "driver.gpu-not-served"  # the driver serves others
 SHOWN = 4  # packages that a sentence names
 
 
@@ -127,25 +128,21 @@ def explain_refused_plan(
     """Return the error of a refused plan, with what explains a driver that does not serve. The step
     is then that of the first cause.
     """
-    if (
-        policy.driver == "ignore"
-        or driver.state not in ("not-loaded", "broken")
-        or error.code not in EXPLAINED
-        or facts.outer.value
-    ):
+    whole = error.code in EXPLAINED and driver.state in ("not-loaded", "broken")
+    if policy.driver == "ignore" or not (whole or error.code == ONE_GPU) or facts.outer.value:
         return error
     _require_answers(facts, driver)
-    causes = [
-        text
-        for rule in (
+    rules: list[Callable[[], Iterable[Message]]] = [
+        functools.partial(advise_on_flavour, facts, driver)
+    ]
+    if whole:
+        rules[:0] = [
             lambda: advise_on_parts(facts.packages.value),
             functools.partial(advise_on_next_boot, facts, driver),
-            functools.partial(advise_on_flavour, facts, driver),
-        )
-        for text in _apply(rule)
-    ]
+        ]
+    causes = [text for rule in rules for text in _apply(rule)]
     # who has moved it once does it again
-    movers = _apply(functools.partial(advise_on_movers, facts))
+    movers = _apply(functools.partial(advise_on_movers, facts)) if whole else ()
     told = [end_with_code(cause.drop_step()) for cause in (*causes, *movers)]
     if not told:
         return error

@@ -88,7 +88,7 @@ GPUS_EXCLUDED = Sentence(
 GPUS_LOST = Sentence(
     "driver.gpus-lost",
     "The driver does not serve GPU {gpus}, which is on the PCI bus, so no container gets it",
-    next="See the kernel log (dmesg | grep -i xid), then reset the GPU or reboot the host",
+    next=f"{SEE_WHY}. If the GPU has failed, reset it or reboot the host",
 )
 
 # ---------------------------------------------------------------- versions that differ
