@@ -159,7 +159,10 @@ def _containerd(version: str) -> GoTool:
 GO_TOOLS: dict[str, GoTool] = {
     **{
         f"containerd-{release}": _containerd(f"v{version}")
-        for release, version in containerd_releases.PATCH.items()
+        for release, version in {
+            **containerd_releases.BY_NIGHT,
+            **containerd_releases.PATCH,
+        }.items()
         if containerd_releases.is_at_least(release, "2.0")
     },
     "crio-1.34": GoTool(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.fixtures.containerd_releases import PATCH
+from tests.fixtures.containerd_releases import BY_NIGHT, PATCH
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,9 @@ ZYPPER = ("rpm", "zypper")
 DOCKER_STATE = ("/var/lib/docker", "/var/lib/containerd")
 
 
+VERSIONS = {**BY_NIGHT, **PATCH}
+
+
 def _newer_containerd(release: str) -> Kind:
     return Kind(
         suite="trixie",
@@ -79,7 +82,7 @@ def _newer_containerd(release: str) -> Kind:
             ("ctr", "/usr/bin"),
         ),
         package="containerd",
-        version=f"{PATCH[release]}-1",
+        version=f"{VERSIONS[release]}-1",
         default_config=("containerd", "config", "default"),
         config="/etc/containerd/config.toml",
     )
