@@ -208,15 +208,8 @@ def advise_on_movers(facts: KeepingFacts) -> Iterator[Message]:
 def advise_on_next_boot(facts: KeepingFacts, driver: Driver) -> Iterator[Message]:
     """Yield what keeps the module from being loaded, now or at the next boot."""
     boot = facts.boot.value
-    if boot.running and boot.lacks_module and boot.next != boot.running:
-        kernels = sorted(boot.with_module, key=next_kernel.get_kernel_order)
-        values = {"next": boot.next, "kernels": ", ".join(kernels)}
-        if boot.dkms and boot.next not in boot.headers:
-            yield messages.HEADERS_MISSING.fill(**values)
-        elif boot.log:
-            yield messages.BUILD_FAILED.fill(**values, log=boot.log)
-        else:
-            yield messages.NEXT_KERNEL_LACKS_MODULE.fill(**values, last=kernels[-1])
+    if boot.running and boot.lacks_module:
+        yield from _advise_on_missing_module(boot)
     taken = [bus for bus, name in facts.held.value.items() if name == "nouveau"]
     if taken:
         yield messages.NOUVEAU_LOADED.fill(gpus=", ".join(taken))
@@ -226,11 +219,29 @@ def advise_on_next_boot(facts: KeepingFacts, driver: Driver) -> Iterator[Message
         yield from _advise_on_secure_boot(facts.secure_boot.value, boot.running)
 
 
+def _advise_on_missing_module(boot: next_kernel.NextBoot) -> Iterator[Message]:
+    """Yield why the newest kernel has no module. That the running one has none is said of the
+    driver already, so of that kernel only a cause is.
+    """
+    kernels = sorted(boot.with_module, key=next_kernel.get_kernel_order)
+    values = {"next": boot.next, "kernels": ", ".join(kernels)}
+    if boot.broken:
+        yield messages.DKMS_STOPS.fill(**values, path=boot.broken)
+    elif boot.dkms and boot.next not in boot.headers:
+        yield messages.HEADERS_MISSING.fill(**values)
+    elif boot.log:
+        yield messages.BUILD_FAILED.fill(**values, log=boot.log)
+    elif boot.next != boot.running:
+        yield messages.NEXT_KERNEL_LACKS_MODULE.fill(**values, last=kernels[-1])
+
+
 def _advise_on_secure_boot(secure: next_kernel.SecureBoot, kernel: str) -> Iterator[Message]:
     if secure.on and not secure.key:
         yield messages.UNSIGNED_MODULE.fill(kernel=kernel, keys=" or ".join(next_kernel.KEYS))
     elif secure.on and secure.trusted is False:
         yield messages.KEY_NOT_ENROLLED.fill(kernel=kernel, key=secure.key)
+    elif not secure.on and secure.enforced:
+        yield messages.SIGNATURES_ENFORCED.fill(kernel=kernel, path=secure.enforced)
 
 
 def advise_on_flavour(facts: KeepingFacts, driver: Driver) -> Iterator[Message]:

@@ -52,6 +52,12 @@ BUILD_FAILED = Sentence(
     why="a build of DKMS has failed, and its log is {log}",
     next="See the end of that log. Install a driver that builds on kernel {next}, or keep the host on an older kernel",
 )
+DKMS_STOPS = Sentence(
+    "keeping.dkms-stops",
+    "Kernel {next} is the newest one on this host, and has no NVIDIA module; {kernels} have one",
+    why="{path} leads nowhere, and DKMS stops at a driver without its sources (Could not locate dkms.conf)",
+    next="Remove the folder of that driver below /var/lib/dkms, then run dkms autoinstall -k {next}",
+)
 UNSIGNED_MODULE = Sentence(
     "keeping.key-missing",
     "Secure Boot is on, the NVIDIA module is on disk for the running kernel {kernel}, and it is not loaded",
@@ -63,6 +69,12 @@ KEY_NOT_ENROLLED = Sentence(
     "Secure Boot is on, the NVIDIA module is on disk for the running kernel {kernel}, and it is not loaded",
     why="the firmware does not have the key {key} by which modules are signed here",
     next="Enroll it: mokutil --import {key}, then reboot and confirm at the console",
+)
+SIGNATURES_ENFORCED = Sentence(
+    "keeping.signatures-enforced",
+    "Kernel {kernel} takes signed modules alone ({path}), the NVIDIA module is on disk for it, and it is not loaded",
+    why="Secure Boot is off, so only the keys count with which this kernel was built",
+    next="See the refusal (journalctl -k | grep -i -e signature -e lockdown), then install the modules that were signed for this kernel",
 )
 NOUVEAU_LOADED = Sentence(
     "keeping.nouveau-has-gpu",

@@ -55,6 +55,13 @@ KEYS = ("/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der")
 TRUSTED = "/sys/firmware/efi/efivars/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"
 
 
+# What else has a kernel take signed modules alone: its own option, and its lockdown
+# (kernel_lockdown(7); kernel/module/signing.c in Linux).
+SIG_ENFORCE = "/sys/module/module/parameters/sig_enforce"
+LOCKDOWN = "/sys/kernel/security/lockdown"
+ENFORCED = re.compile(r"Y\s*|.*\[(?:integrity|confidentiality)\].*", re.DOTALL)
+
+
 @dc.dataclass(frozen=True)
 class NextBoot:
     """What a host has for its next boot.
@@ -62,7 +69,8 @@ class NextBoot:
     running: the running kernel, '' in a tree. kernels: those that can be booted, newest first.
     with_module: those with an NVIDIA module on disk. headers: those for which a module can be
     built. dkms: whether DKMS builds the module. log: of its build that has failed, '' for none.
-    nouveau: the kernels that have it. kept_out: a file that keeps it out, '' if none was found.
+    broken: a link of DKMS to sources that are gone, at which it stops, '' for none. nouveau: the
+    kernels that have it. kept_out: a file that keeps it out, '' if none was found.
     """
 
     running: str = ""
@@ -71,6 +79,7 @@ class NextBoot:
     headers: frozenset[str] = frozenset()
     dkms: bool = False
     log: str = ""
+    broken: str = ""
     nouveau: frozenset[str] = frozenset()
     kept_out: str = ""
 
@@ -88,12 +97,14 @@ class NextBoot:
 @dc.dataclass(frozen=True)
 class SecureBoot:
     """on: Secure Boot is on. key: a key that signs modules here, '' if there is none. trusted:
-    whether the firmware has this key; None if that could not be read.
+    whether the firmware has this key; None if that could not be read. enforced: the file by which
+    the kernel says without Secure Boot that it takes signed modules alone, '' if it does not.
     """
 
     on: bool = False
     key: str = ""
     trusted: bool | None = None
+    enforced: str = ""
 
 
 def list_boot_questions() -> list[queries.Question]:
@@ -117,6 +128,7 @@ def read_next_boot(obs: Observation, disk: mismatch.Modules) -> NextBoot:
         ),
         dkms=any(path.startswith("/var/lib/dkms/") for path in there),
         log=next((path for path in there if path.endswith("/build/make.log")), ""),
+        broken=next((p for p, real in there.items() if p.endswith("/source") and not real), ""),
         nouveau=frozenset(m[1] for m in map(NOUVEAU.match, there) if m),
         kept_out=next((path for path in there if "/modprobe.d/" in path), ""),
     )
@@ -134,14 +146,19 @@ def read_secure_boot(obs: Observation) -> SecureBoot:
     first = queries.ask_for_file(SECURE_BOOT, keep=WHOLE, max=1 << 10)
     asked = [
         first,
-        *(queries.ask_for_file(path, keep=WHOLE, max=1 << 14) for path in (*KEYS, TRUSTED)),
+        *(
+            queries.ask_for_file(path, keep=WHOLE, max=1 << 14)
+            for path in (*KEYS, TRUSTED, SIG_ENFORCE, LOCKDOWN)
+        ),
     ]
     missing = [question for question in asked if not obs.was_asked(question)]
     if missing:
         raise NeedMore(missing)
     state = obs.get_file(SECURE_BOOT)
     if not state.text.endswith("\x01"):
-        return SecureBoot()
+        asking = (SIG_ENFORCE, LOCKDOWN)
+        enforced = (path for path in asking if ENFORCED.fullmatch(obs.get_file(path).text))
+        return SecureBoot(enforced=next(enforced, ""))
     key = next((path for path in KEYS if obs.get_file(path).exists), "")
     trusted = obs.get_file(TRUSTED)
     known = _read_bytes(trusted.text) if trusted.exists and not trusted.error else None

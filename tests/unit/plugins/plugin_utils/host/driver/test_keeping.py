@@ -33,7 +33,7 @@ from tests.unit.gpus import BUSES, NVRM, host, pci
 DEBIAN = "Debian NVIDIA Maintainers <pkg-nvidia-devel@lists.alioth.debian.org>"
 UBUNTU = "Ubuntu Core developers <ubuntu-devel-discuss@lists.ubuntu.com>"
 NVIDIA = "cudatools <cudatools@nvidia.com>"
-KERNEL, NEWER = "6.1.0-28-amd64", "6.1.0-30-amd64"
+OLDER, KERNEL, NEWER = "6.1.0-9-amd64", "6.1.0-28-amd64", "6.1.0-30-amd64"
 BUS = BUSES[0]
 
 
@@ -506,7 +506,26 @@ BOOTS: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]] = [
             )
         ],
     ),
-    ("an older kernel without a module", {"/boot/vmlinuz-6.1.0-9-amd64": ""}, []),
+    (
+        "DKMS stops at a driver whose sources are gone",
+        {
+            f"/boot/vmlinuz-{NEWER}": "",
+            f"/lib/modules/{NEWER}/build": "",
+            "/var/lib/dkms/nvidia/390.48/source": {"real": None},
+        },
+        [
+            (
+                "keeping.dkms-stops",
+                {"next": NEWER, "kernels": KERNEL, "path": "/var/lib/dkms/nvidia/390.48/source"},
+            )
+        ],
+    ),
+    (
+        "a driver whose sources are gone, and the newest kernel has a module",
+        {"/var/lib/dkms/nvidia/390.48/source": {"real": None}},
+        [],
+    ),
+    ("an older kernel without a module", {f"/boot/vmlinuz-{OLDER}": ""}, []),
     ("a rescue kernel", {"/boot/vmlinuz-0-rescue-3f2a": ""}, []),
     (
         "nothing keeps nouveau out",
@@ -635,6 +654,21 @@ SECURE: list[tuple[str, dict[str, Any], list[str]]] = [
         },
         ["keeping.key-not-enrolled"],
     ),
+    ("signatures are not enforced", {next_kernel.SIG_ENFORCE: file("N\n")}, []),
+    (
+        "signatures are enforced without Secure Boot",
+        {next_kernel.SIG_ENFORCE: file("Y\n")},
+        ["keeping.signatures-enforced"],
+    ),
+    (
+        "a kernel in lockdown without Secure Boot",
+        {
+            next_kernel.SECURE_BOOT: file("\x06\0\0\0\0"),
+            next_kernel.LOCKDOWN: file("none [integrity] confidentiality\n"),
+        },
+        ["keeping.signatures-enforced"],
+    ),
+    ("no lockdown", {next_kernel.LOCKDOWN: file("[none] integrity confidentiality\n")}, []),
     (
         "the key is enrolled",
         {next_kernel.SECURE_BOOT: file("\x06\0\0\0\x01"), **ENROLLED},
@@ -765,6 +799,22 @@ EXPLAINED: list[tuple[str, dict[str, Any], list[list[Any]], str, str, list[str],
         "cdi.driver-broken",
         REBOOT,
         ["keeping.next-kernel-lacks-module"],
+        True,
+    ),
+    (
+        "the module does not build on the running kernel",
+        {
+            **pci(1),
+            f"/lib/modules/{OLDER}/updates/dkms/nvidia.ko": "",
+            f"/boot/vmlinuz-{KERNEL}": "",
+            f"/lib/modules/{KERNEL}/build": "",
+            "/var/lib/dkms/nvidia/535.261.03/source": "",
+            "/var/lib/dkms/nvidia/535.261.03/build/make.log": "",
+        },
+        OF_DEBIAN,
+        "cdi.driver-not-loaded",
+        LOAD,
+        ["keeping.build-failed"],
         True,
     ),
     (
