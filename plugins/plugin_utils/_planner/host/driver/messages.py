@@ -53,7 +53,8 @@ NOT_LOADED_NO_MODULE = Sentence(
     "driver.not-loaded-no-module",
     "GPU {bus} is on PCI, but the NVIDIA kernel module is not loaded: "
     "there is no NVIDIA module on disk for the running kernel {kernel}, only for {kernels}",
-    next="Install or build the NVIDIA module for kernel {kernel} (`dkms status` says what failed)",
+    next="Install or build the NVIDIA module for kernel {kernel} (if DKMS builds it, `dkms status` says what failed; "
+    "a .run file builds it for the running kernel alone)",
 )
 NO_VERSION = Sentence(
     "driver.no-version", "The NVIDIA module is loaded, but {path} contains no version"
