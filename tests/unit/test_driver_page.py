@@ -33,6 +33,8 @@ SHOWN = {
     "hold.no-reason",
     "hold.keeps-back",
     "hold.of-others",
+    "hold.no-part",
+    "hold.not-withdrawn",
 }
 
 

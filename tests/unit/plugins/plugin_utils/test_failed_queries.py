@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    holding_messages,
     keeping_messages,
 )
 
@@ -191,9 +192,14 @@ def test_no_failed_query_leads_to_another_removal(name: str) -> None:
 
 def judged(plan: Plan) -> Plan:
     """Return the plan without the sentences on what could not be judged, for the query that failed:
-    rows of the table of known-bad combinations, and what keeps the driver in place.
+    rows of the table of known-bad combinations, what keeps the driver in place, and whether a hold
+    is left.
     """
-    unjudged = ("docs/known-bad.md could not be judged", keeping_messages.NOT_CHECKED.what)
+    unjudged = (
+        "docs/known-bad.md could not be judged",
+        keeping_messages.NOT_CHECKED.what,
+        holding_messages.NOT_WITHDRAWN.what.partition("{")[0],
+    )
     said = [text for text in plan.advice if not any(words in text for words in unjudged)]
     return dc.replace(plan, advice=tuple(said))
 

@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.form
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
+    read_error_message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Difference,
@@ -70,6 +71,7 @@ VERSIONLOCK = "/etc/dnf/plugins/versionlock.conf"  # of dnf 4; dnf 5 has it in i
 DNF5 = "/usr/bin/dnf5"
 TIMEOUT, QUICK = 120, 10  # seconds
 HELD = "held"
+NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)  # of a package
 BLACKLIST_KEY = "Unattended-Upgrade::Package-Blacklist"
 # Ubuntu's packages that bring the next kernel together with its built module. One without the
 # other is a kernel without a module.
@@ -126,8 +128,10 @@ class HoldingFacts:
 def list_questions(policy: Policy) -> list[queries.Question]:
     """Return the questions about a hold. A record is looked for wherever one may be taken back."""
     record = queries.ask_for_file(RECORD, keep=OWN_RECORD)
+    if policy.state == "absent":
+        return [record, _list_hold_questions()[0]]
     if policy.driver != "hold":
-        return [] if policy.driver == "ignore" and policy.state != "absent" else [record]
+        return [] if policy.driver == "ignore" else [record]
     return [record, *_list_hold_questions()]
 
 
@@ -159,7 +163,7 @@ def plan_hold(policy: Policy, facts: HoldingFacts) -> Plan:
     host has nothing to hold, or no way to do it.
     """
     if policy.driver != "hold":
-        return Plan() if policy.driver == "ignore" else plan_absent(facts)
+        return Plan() if policy.driver == "ignore" else plan_withdrawn(facts)
     installed, manager = facts.packages.value, facts.manager.value
     require_holdable(policy, facts, installed)
     ours, since = read_record(facts)
@@ -169,10 +173,12 @@ def plan_hold(policy: Policy, facts: HoldingFacts) -> Plan:
         {*(name for name in ours if name in {p.name for p in everything}), *(p.name for p in free)}
     )
     others = [p.name for p in everything if is_held(p, facts) and p.name not in ours]
+    past = [name for name in ours if name not in held]
     today = convert_epoch(facts.epoch)
     record = build_record(policy, installed, manager, held, since or today)
     return merge_plans(
         [
+            plan_release(facts, manager, past, messages.NO_PART.fill()),
             build_hold_commands(manager, installed.release, [p.name for p in free]),
             plan_record(facts, record),
             plan_blacklist(facts, [p.name for p in everything]) if manager == "apt" else Plan(),
@@ -233,7 +239,14 @@ def read_record(facts: HoldingFacts) -> tuple[tuple[str, ...], str]:
     values = _parse_record(file.text)
     if not values:
         raise PlanError(messages.RECORD_OF_OTHERS.fill(), where=file.path)
-    return tuple(map(str, values.get("packages") or ())), str(values.get("since") or "")
+    return _list_names(values), str(values.get("since") or "")
+
+
+def _list_names(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the packages of a record, as far as they have the form of names."""
+    found = values.get("packages")
+    every = found if isinstance(found, list) else ()
+    return tuple(name for name in every if isinstance(name, str) and NAME.fullmatch(name))
 
 
 def _parse_record(text: str) -> Mapping[str, Any]:
@@ -288,13 +301,17 @@ def build_hold_commands(manager: str, release: str, names: Sequence[str]) -> Pla
 
 
 def _build_commands(
-    argv: Sequence[str], undo: Sequence[str], names: Sequence[str], why: Message, before: str | None
+    argv: Sequence[str],
+    undo: Sequence[str] | None,
+    names: Sequence[str],
+    why: Message,
+    before: str | None,
 ) -> Plan:
     if not names:
         return Plan()
     command: transaction.PackageCommand = {
         "argv": list(argv),
-        "undo": list(undo),
+        "undo": None if undo is None else list(undo),
         "timeout": TIMEOUT,
         "undo_within": TIMEOUT if argv[0] != "apt-mark" else QUICK,
         "why": why,
@@ -377,21 +394,15 @@ def is_newer(one: str, other: str) -> bool:
 
 def plan_absent(facts: HoldingFacts) -> Plan:
     """Plan to take back the hold of this collection. A package that a person has released since is
-    left alone, and so is what was held before.
+    left alone, and so is what was held before. Raise PlanError for a record of ours that cannot be
+    read: the packages in it would stay held.
     """
-    file = facts.record.value
-    values = {} if file.error else _parse_record(file.text if file.exists else "")
-    if not values:
-        return Plan()
-    why = messages.HOLD_WITHDRAWN.fill()
-    names = [str(name) for name in values.get("packages") or ()]
-    still = [p.name for p in facts.packages.value.packages if is_held(p, facts) and p.name in names]
-    holder = HOLDERS.get(str(values.get("manager")))
-    released = (
-        _build_commands((*holder.release, *still), (*holder.hold, *still), still, why, HELD)
-        if holder
-        else Plan()
-    )
+    file, why = owned_file.require_readable(facts.record.value), messages.HOLD_WITHDRAWN.fill()
+    values = _parse_record(file.text if file.exists else "")
+    if not values and f'"writer": "{earlier_runs.WRITER}"' in file.text:
+        raise PlanError(messages.RECORD_BROKEN.fill(), where=file.path)
+    manager, names = str(values.get("manager")), _list_names(values)
+    released = plan_release(facts, manager, names, why) if values else Plan()
     blacklist = facts.blacklist.value
     files = [
         owned_file.plan_owned_file_restore(facts.earlier, file, why=why, own=True),
@@ -399,4 +410,36 @@ def plan_absent(facts: HoldingFacts) -> Plan:
             facts.earlier, blacklist, why=why, own=blacklist.text.startswith(MARK)
         ),
     ]
-    return add_cause(merge_plans([released, *files]), "policy")
+    return add_cause(merge_plans([released, *(files if values else files[1:])]), "policy")
+
+
+def plan_withdrawn(facts: HoldingFacts) -> Plan:
+    """Plan to take back the hold of an earlier run on a host that is to have none. A record that
+    cannot be read is said, and stops nothing.
+    """
+    file = facts.record.value
+    if not file.error and not file.text:
+        return Plan()
+    try:
+        return plan_absent(facts) if file.error or earlier_runs.WRITER in file.text else Plan()
+    except PlanError as error:
+        told = messages.NOT_WITHDRAWN.fill(path=error.where, problem=read_error_message(error))
+        return Plan(advice=(told,))
+
+
+def plan_release(facts: HoldingFacts, manager: str, names: Sequence[str], why: Message) -> Plan:
+    """Plan to release those packages of a record that are still held."""
+    holder, installed = HOLDERS.get(manager), facts.packages.value.packages
+    if not holder or not names:
+        return Plan()
+    still = [p.name for p in installed if p.name in names and is_held(p, facts)]
+    there, locks = {p.name for p in installed}, facts.movers.value.locks
+    gone = [name for name in names if name not in there and package_movers.has_lock(name, locks)]
+    # dnf locks installed packages alone, so that the lock of another one is not made again
+    again = None if manager == "dnf" else (*holder.hold, *gone)
+    return merge_plans(
+        [
+            _build_commands((*holder.release, *still), (*holder.hold, *still), still, why, HELD),
+            _build_commands((*holder.release, *gone), again, gone, why, HELD),
+        ]
+    )

@@ -18,6 +18,21 @@ BLACKLIST = Sentence(
     "hold.blacklist", "unattended-upgrades leaves out what is held, and says so in its log"
 )
 HOLD_WITHDRAWN = Sentence("hold.withdrawn", "the hold of this collection is taken back")
+NO_PART = Sentence(
+    "hold.no-part",
+    "it is no longer a part of what has to stay together, so that the hold of this collection is taken back",
+)
+RECORD_BROKEN = Sentence(
+    "hold.record-broken",
+    "the record of the hold cannot be read, so that the packages in it would stay held",
+    why="it is of this collection, and its text was changed since",
+    next="Release the packages yourself, remove the file, then run again",
+)
+NOT_WITHDRAWN = Sentence(
+    "hold.not-withdrawn",
+    "A hold of this collection may be left on this host, since {path} says nothing: {problem}",
+    next="Release the packages yourself, and remove the file",
+)
 NOTHING_INSTALLED = Sentence(
     "hold.nothing-installed",
     "gpufleet_driver is hold, and no package of an NVIDIA driver is installed on this host",

@@ -107,6 +107,8 @@ def read_keeping_facts(policy: Policy, obs: Observation) -> KeepingFacts:
 
 def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
     """Plan the hold of a driver, with the advice about one that may move or break."""
+    if driver.state == "none" and policy.driver == "advise":  # the driver may be gone since
+        return holding.plan_hold(policy, facts.hold)
     if policy.driver == "ignore" or driver.state == "none" or facts.outer.value:
         return Plan()
     hold = holding.plan_hold(policy, facts.hold)

@@ -275,6 +275,14 @@ def is_locked(package: DriverPackage, locks: Sequence[str]) -> bool:
     )
 
 
+def has_lock(name: str, locks: Sequence[str]) -> bool:
+    """Tell whether one of the patterns is a lock of this one package, as dnf and zypper make them:
+    its name, or its name with a version.
+    """
+    made = re.compile(rf"{re.escape(name)}(?:-\d+:.*)?")
+    return any(made.fullmatch(lock) for lock in locks)
+
+
 def _may_begin(literal: re.Match[str] | None, name: str) -> bool:
     """Tell whether a text may begin with a name, by the part of its pattern that is literal."""
     text = literal[0] if literal else ""

@@ -337,6 +337,65 @@ def test_without_its_record_a_hold_is_not_taken_back(text: str | None) -> None:
     assert holding.plan_absent(facts(as_held(DRIVER), files)) == Plan()
 
 
+BROKEN = '{"writer": "gpufleet.nvidia", "packages": ["libnvidia-compute"'
+UNREADABLE = {"error": {"kind": "failed", "message": "Input/output error"}}
+
+
+@pytest.mark.parametrize("file", [BROKEN, UNREADABLE], ids=["broken", "unreadable"])
+def test_a_record_that_cannot_be_read_is_no_host_without_a_hold(file: Any) -> None:
+    known = facts(as_held(DRIVER), {holding.RECORD: file}, Policy())
+    with pytest.raises(PlanError):
+        holding.plan_absent(known)
+    plan = holding.plan_hold(Policy(), known)
+    assert plan.empty
+    assert [code for code, _values in read_all_coded(plan.advice)] == ["hold.not-withdrawn"]
+
+
+def test_a_file_for_unattended_upgrades_without_a_record_is_taken_back() -> None:
+    files = {holding.BLACKLIST: holding.build_blacklist(NAMES)}
+    policy = Policy(state="absent")
+    plan = holding.plan_absent(facts(DRIVER, files, policy))
+    assert files_of(plan) == {holding.BLACKLIST: "remove"}
+    assert holding.plan_hold(Policy(), facts(DRIVER, files, Policy())) == Plan()
+
+
+def test_what_is_no_part_any_more_is_released() -> None:
+    """Modules that were built have gone, so that the kernel moves again."""
+    kernel = row("linux-image-generic 5.15.0.112.112", UBUNTU, held=True)
+    names = [*NAMES, "linux-image-generic"]
+    there = {holding.RECORD: record(names), holding.BLACKLIST: holding.build_blacklist(names)}
+    plan = holding.plan_hold(HOLD, facts([*as_held(DRIVER), kernel], there))
+    (command,) = plan.commands
+    assert command["argv"] == ["apt-mark", "unhold", "linux-image-generic"]
+    assert command["undo"] == ["apt-mark", "hold", "linux-image-generic"]
+    assert json.loads(files_of(plan)[holding.RECORD])["packages"] == NAMES
+    assert "linux-image-generic" not in files_of(plan)[holding.BLACKLIST]
+
+
+OF_ZYPPER = "type: package\nsolvable_name: {}\n"
+GONE: list[tuple[str, str, str, str, list[str] | None]] = [
+    # the manager, its file, its lock of a package that is gone, the system, how it is made again
+    ("dnf", LOCKS4, "nvidia-driver-3:580.82.07-1.el9.*\n", "rhel", None),
+    ("dnf", LOCKS5, '[[packages]]\nname = "nvidia-driver"\n', "fedora", None),
+    ("zypper", LOCKSZ, OF_ZYPPER.format("nvidia-driver"), "opensuse-leap", ["nvidia-driver"]),
+]
+
+
+@pytest.mark.parametrize(("manager", "path", "text", "system", "again"), GONE)
+def test_a_lock_outlives_its_package_and_is_taken_back(
+    manager: str, path: str, text: str, system: str, again: list[str] | None
+) -> None:
+    names = ["nvidia-driver", "nvidia-driver-libs", "*", 5, {}]
+    there = {holding.RECORD: record(names, manager=manager), path: text}
+    holder = holding.HOLDERS[manager]
+    known = facts([], there, Policy(), "rpm", system)
+    for plan in (holding.plan_absent(known), holding.plan_hold(Policy(), known)):
+        (command,) = plan.commands
+        assert command["argv"] == [*holder.release, "nvidia-driver"]
+        assert command["undo"] == (again and [*holder.hold, *again])
+        assert files_of(plan) == {holding.RECORD: "remove"}
+
+
 def test_ignore_leaves_a_hold_as_it_is() -> None:
     policy = Policy(driver="ignore")
     files = {holding.RECORD: record(NAMES)}
