@@ -394,8 +394,8 @@ def is_newer(one: str, other: str) -> bool:
 
 def plan_absent(facts: HoldingFacts) -> Plan:
     """Plan to take back the hold of this collection. A package that a person has released since is
-    left alone, and so is what was held before. Raise PlanError for a record of ours that cannot be
-    read: the packages in it would stay held.
+    left alone, and so is what was held before. Raise PlanError if our record cannot be read: the
+    packages in it would stay held.
     """
     file, why = owned_file.require_readable(facts.record.value), messages.HOLD_WITHDRAWN.fill()
     values = _parse_record(file.text if file.exists else "")

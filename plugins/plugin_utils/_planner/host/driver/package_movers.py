@@ -68,11 +68,12 @@ APT_KEEP: Keep = {
         r"^[ \t]*/\*|\*/",
     ],
 }
+# A value travels whole or not at all: the beginning of a pattern fits more names than all of it.
 DNF_KEEP: Keep = {
     "format": "text",
     "patterns": [
         r"^[ \t]*\[\w+\]",
-        r"^(?:apply_updates|upgrade_type|exclude(?:pkgs)?)[ \t]*[=:][ \t]*[\w*?.,+ -]+",
+        r"^(?:apply_updates|upgrade_type|exclude(?:pkgs)?)[ \t]*[=:][ \t]*[\w*?\[\].,+~^: \t-]+$",
     ],
 }
 # A lock that may be about the driver: a line of versionlock.list (versionlock.py of
@@ -85,7 +86,7 @@ LOCK_KEEPS: tuple[Keep, ...] = (
         "patterns": [rf"^(?=.*(?:nvidia|cuda|kernel|[*])){_LOCK}", rf"^(?!#|[ \t]*$|{_LOCK})."],
     },
     {"format": "toml", "places": [[["packages", "name"], "pattern"]]},
-    {"format": "text", "patterns": [r"^solvable_name:[ \t]*[\w*?.+-]+"]},
+    {"format": "text", "patterns": [r"^solvable_name:[ \t]*[\w*?\[\].+-]+[ \t]*$"]},
 )
 LOCK_LINE = re.compile(rf"#|{_LOCK}")
 # What a maker's repository says of itself in its Release file, by which unattended-upgrades

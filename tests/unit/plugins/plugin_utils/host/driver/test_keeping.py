@@ -706,6 +706,24 @@ def test_a_rule_of_the_blacklist(rule: str, fits: bool) -> None:
     assert package_movers.fits_beginning(rules, "libnvidia-cfg1") is fits
 
 
+WHOLE: list[tuple[str, dict[str, Any], str, bool]] = [
+    # the line, what may travel of its file, a name that is excluded by it, whether it is known
+    ("exclude=*nvidia*", package_movers.DNF_KEEP, "*nvidia*", True),
+    ("excludepkgs = nvidia-[a-k]*, foo", package_movers.DNF_KEEP, "nvidia-[a-k]*", True),
+    ("exclude=*/nvidia.rpm", package_movers.DNF_KEEP, "", False),
+    ("exclude=nvidia*{a}", package_movers.DNF_KEEP, "", False),
+]
+
+
+@pytest.mark.parametrize(("line", "keep", "name", "known"), WHOLE)
+def test_a_pattern_is_known_as_a_whole(
+    line: str, keep: dict[str, Any], name: str, known: bool
+) -> None:
+    shown = contents.show_content(f"[main]\n{line}\n".encode(), keep, "/x")["content"]
+    assert (package_movers.parse_excluded(shown, "main") != ()) is known
+    assert not known or name in package_movers.parse_excluded(shown, "main")
+
+
 def test_a_rule_that_would_never_end_is_not_compared() -> None:
     """The name fits none of its beginnings, in two to the power of hundred ways."""
     rules = package_movers.compile_rules(["(n+)+$", "(n|n)*$", "n?" * 64 + "n" * 64])
