@@ -45,6 +45,9 @@ PATHS = [
     *KEEPERS,
 ]
 KERNEL = re.compile(r"/boot/vmlinuz-(\d[^/]*)|/lib/modules/(\d[^/]*)/vmlinuz")
+# Copies that package managers and `make install` leave beside a kernel. grub-mkconfig passes over the
+# first, and takes the last for older than the kernel itself (util/grub-mkconfig_lib.in).
+COPY = re.compile(r".*\.(?:dpkg-[\w-]+|rpmsave|rpmnew|bak|old)")
 HEADERS = re.compile(r"/lib/modules/([^/]+)/build")
 NOUVEAU = re.compile(r"/lib/modules/([^/]+)/.*/nouveau\.ko")
 # The variable of the firmware: four bytes of attributes and one of value (UEFI 2.10, 3.3).
@@ -117,7 +120,8 @@ def read_next_boot(obs: Observation, disk: mismatch.Modules) -> NextBoot:
         str(f["path"]): f.get("real")
         for f in obs.get_answer(list_boot_questions()[0]).get("files") or ()
     }
-    kernels = {m[1] or m[2] for m in map(KERNEL.fullmatch, there) if m and "rescue" not in m[0]}
+    found = {m[1] or m[2] for m in map(KERNEL.fullmatch, there) if m and "rescue" not in m[0]}
+    kernels = {kernel for kernel in found if not COPY.fullmatch(kernel)}
     return NextBoot(
         running=disk.kernel,
         kernels=tuple(sorted(kernels, key=get_kernel_order, reverse=True)),
@@ -162,11 +166,8 @@ def read_secure_boot(obs: Observation) -> SecureBoot:
     key = next((path for path in KEYS if obs.get_file(path).exists), "")
     trusted = obs.get_file(TRUSTED)
     known = _read_bytes(trusted.text) if trusted.exists and not trusted.error else None
-    return SecureBoot(
-        True,
-        key,
-        None if known is None or not key else _read_bytes(obs.get_file(key).text) in known,
-    )
+    wanted = _read_bytes(obs.get_file(key).text) if key else b""
+    return SecureBoot(True, key, None if known is None or not wanted else wanted in known)
 
 
 def _read_bytes(text: str) -> bytes:

@@ -86,11 +86,12 @@ SWITCH = r"nvidia-nvswitch\d{1,3}: SXid \(PCI:(?P<switch>" + ADDRESS + r")\.[0-7
 SXID = SWITCH + r"(?P<sxid>\d{1,5}), Fatal\b"
 # krcErrorLog in src/nvidia/src/kernel/gpu/rc/kernel_rc.c: `NVRM: Xid (PCI:0000:41:00): 79,
 # pid=1234, name=python, ...`; with MIG the instance follows the address, older drivers have no
-# `PCI:`. Errors of NVLink 5 tell their severity, and 154 its new action (gpu/gpu.c).
+# `PCI:`. Errors of NVLink 5 tell their severity, and 154 its new action (gpu/gpu.c). The last word
+# of a severity counts: a process may have one in its name, which stands before.
 XID = (
     r"NVRM: Xid \((?:PCI:)?(?P<pci>" + ADDRESS + r")[^)]{0,40}\): (?P<xid>\d{1,5})\b"
     r"(?:, GPU recovery action changed from 0x[0-9a-f]{1,8} \([^)]{0,60}\) to 0x(?P<recovery>[0-9a-f]{1,8})"
-    r"|.{0,120}?, ?[A-Z_0-9/]{2,60} {1,4}(?P<severity>Nonfatal|Fatal) )?"
+    r"|.{0,120}, ?[A-Z_0-9/]{2,60} {1,4}(?P<severity>Nonfatal|Fatal) )?"
 )
 # Lines without an address: the last of the three that some drivers write as a record each, and how
 # drivers before branch 430 told of a GPU that could not be started (microsoft/pai#4344).

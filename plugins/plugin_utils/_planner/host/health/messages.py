@@ -110,6 +110,9 @@ FEWER_IN_NVML = Sentence(
     "gpu-health.fewer-in-nvml", "NVML has {nvml} GPUs, and the driver lists {served} in procfs"
 )
 NO_HANDLE = Sentence("gpu-health.no-handle", "NVML refuses GPU {index}: {cause}")
+SILENT_GPU = Sentence(
+    "gpu-health.silent-gpu", "NVML tells neither the name nor the address of GPU {index}"
+)
 GPU_LOST = Sentence("gpu-health.lost", "NVML says that the GPU {gpu} is lost")
 RESET_REQUIRED = Sentence("gpu-health.reset-required", "NVML says that the GPU {gpu} needs a reset")
 RECOVERY_DUE = Sentence(

@@ -148,6 +148,8 @@ def judge_loss(gpu: Gpu) -> list[Finding]:
         return [Finding(messages.RESET_REQUIRED.fill(gpu=bus), bus, "reset", "nvml")]
     if gpu.get("lost"):
         return [Finding(messages.GPU_LOST.fill(gpu=bus), bus, "reboot", "nvml")]
+    if not bus and not gpu.get("name"):  # each GPU has both, whatever else it lacks
+        return [Finding(messages.SILENT_GPU.fill(index=gpu.get("index")), "", "reboot", "nvml")]
     return []
 
 

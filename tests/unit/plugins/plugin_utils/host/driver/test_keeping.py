@@ -527,6 +527,8 @@ BOOTS: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]] = [
     ),
     ("an older kernel without a module", {f"/boot/vmlinuz-{OLDER}": ""}, []),
     ("a rescue kernel", {"/boot/vmlinuz-0-rescue-3f2a": ""}, []),
+    ("a kernel before its update", {f"/boot/vmlinuz-{KERNEL}.old": ""}, []),
+    ("a copy of dpkg's", {f"/boot/vmlinuz-{NEWER}.dpkg-bak": ""}, []),
     (
         "nothing keeps nouveau out",
         {
@@ -669,6 +671,15 @@ SECURE: list[tuple[str, dict[str, Any], list[str]]] = [
         ["keeping.signatures-enforced"],
     ),
     ("no lockdown", {next_kernel.LOCKDOWN: file("[none] integrity confidentiality\n")}, []),
+    (
+        "the key is an empty file, so that nothing is known",
+        {
+            next_kernel.SECURE_BOOT: file("\x06\0\0\0\x01"),
+            **ENROLLED,
+            next_kernel.KEYS[0]: file(""),
+        },
+        [],
+    ),
     (
         "the key is enrolled",
         {next_kernel.SECURE_BOOT: file("\x06\0\0\0\x01"), **ENROLLED},

@@ -56,6 +56,7 @@ LINES: list[tuple[str, dict[str, Any] | None]] = [
     (f"NVRM: Xid (PCI:0019:01:00): 149, NETIR Fatal XC0 i0 Link -1 {NETIR}", xid(149, "reset", "0019:01:00")),
     (f"NVRM: Xid (PCI:0018:01:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 {NETIR}", xid(145, "none", "0018:01:00")),
     (f"NVRM: Xid (PCI:0018:01:00): 145, pid=17, name=python, RLW_RXPIPE Nonfatal XC0 i0 Link 13 {NETIR}", xid(145, "none", "0018:01:00")),
+    (f"NVRM: Xid (PCI:0018:01:00): 145, pid=17, name=, AB Nonfatal , RLW_RXPIPE Fatal XC0 i0 {NETIR}", xid(145, "reset", "0018:01:00")),
     ("NVRM: Xid (PCI:0009:01:00): 154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
      xid(154, "reset", "0009:01:00")),
     ("NVRM: Xid (PCI:0019:01:00): 154, GPU recovery action changed from 0x4 (Drain and Reset) to 0x1 (GPU Reset Required)",

@@ -47,6 +47,9 @@ STATES: list[tuple[list[dict[str, Any]], list[tuple[str, str, bool]]]] = [
     # github.com/leptonai/gpud/pull/987: it works until its reset
     ([gpu(rows_pending=True)], [("rows-pending", "reset", False)]),
     ([gpu(pages_pending=True)], [("pages-pending", "reset", False)]),
+    # each call is refused with another code than one for a lost GPU
+    ([gpu("", "", up=0, fabric=None, recovery=None, slowdown=None)], [("silent-gpu", "reboot", True)]),
+    ([gpu("", "", lost=15)], [("lost", "reboot", True)]),
     ([gpu(lost=15)], [("lost", "reboot", True)]),
     ([gpu(lost=16)], [("reset-required", "reset", True)]),
     # github.com/scitix/sichek/pull/121: counters are 0, and new contexts fail
@@ -85,7 +88,7 @@ def test_a_state_is_well_or_has_a_step(
     assert [(f.message.code, f.step, f.stops) for f in told] == [
         (f"gpu-health.{code}", step, stops) for code, step, stops in found
     ]
-    assert all(f.gpu == BUS and f.source == "nvml" for f in told)
+    assert all(f.gpu == every[0]["bus_id"] and f.source == "nvml" for f in told)
 
 
 # The answer to the question, whether the state is known, the code of the reason, the findings.
