@@ -85,7 +85,13 @@ LOCK_KEEPS: tuple[Keep, ...] = (
         "format": "text",
         "patterns": [rf"^(?=.*(?:nvidia|cuda|kernel|[*])){_LOCK}", rf"^(?!#|[ \t]*$|{_LOCK})."],
     },
-    {"format": "toml", "places": [[["packages", "name"], "pattern"]]},
+    {
+        "format": "toml",
+        "places": [
+            [["packages", "name"], "pattern"],
+            [["packages", "conditions", "comparator"], "one of =|==|!=|<|<=|>|>="],
+        ],
+    },
     {"format": "text", "patterns": [r"^solvable_name:[ \t]*[\w*?\[\].+-]+[ \t]*$"]},
 )
 LOCK_LINE = re.compile(rf"#|{_LOCK}")
@@ -101,6 +107,11 @@ FIELDS = {"origin": "o"}
 # compared in a time that is known.
 _ONE = r"(?:[^\\()\[\]{}*+?|]|\\[^\w\s]|\[\^?[\w.+-]+\])"
 PLAIN_RULE = re.compile(rf"{_ONE}*(?:{_ONE}[*+?]{_ONE}*){{0,2}}")
+# Of an entry of dnf 5's locks: its beginning, its name, and what its conditions compare by.
+ENTRY = re.compile(r"(?m)^\s*\[\[\s*packages\s*\]\]")
+LOCKED_NAME = re.compile(r"(?m)^\s*name\s*=\s*[\"']([^\"']*)")
+COMPARED = re.compile(r"\bcomparator\s*=\s*[\"']([^\"']*)")
+UPPER_BOUND = frozenset({"=", "==", "<", "<="})
 LITERAL = re.compile(r"[^*?\[]*")  # the beginning of a lock that is no pattern
 MOST_RULES, MOST_REPEATING, MOST_LOCKS, MOST_OF_ONE = 256, 32, 1 << 13, 64
 LONGEST_NAME = 128
@@ -226,13 +237,18 @@ def parse_section(text: str, name: str) -> Mapping[str, str]:
 
 def parse_locks(path: str, text: str) -> tuple[str, ...]:
     """Return the patterns of names that a file of locks keeps. A line of dnf 4 may have a version
-    behind the name; one with ! excludes that version alone.
+    behind the name; one with ! excludes that version alone. An entry of dnf 5 has conditions: one
+    that newer versions fit keeps nothing (dnf5-versionlock(8)).
     """
     if path == LOCKS[0]:
         lines = (line.strip() for line in text.splitlines())
         return tuple(line for line in lines if line and not line.startswith(("#", "!")))
-    rule = r"^\s*name\s*=\s*[\"']([^\"']*)" if path == LOCKS[1] else r"^\s*solvable_name:\s*(\S+)"
-    return tuple(re.findall(rule, text, re.MULTILINE))
+    if path != LOCKS[1]:
+        return tuple(re.findall(r"^\s*solvable_name:\s*(\S+)", text, re.MULTILINE))
+    entries = [
+        entry for entry in ENTRY.split(text) if UPPER_BOUND.issuperset(COMPARED.findall(entry))
+    ]
+    return tuple(name for entry in entries for name in LOCKED_NAME.findall(entry))
 
 
 def find_broken_lock(file: ObservedFile) -> int:

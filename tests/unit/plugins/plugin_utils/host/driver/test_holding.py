@@ -225,6 +225,22 @@ def test_dnf_locks_what_has_no_lock() -> None:
     assert ("hold.of-others", {"packages": RPM_NAMES[0]}) in read_all_coded(plan.advice)
 
 
+@pytest.mark.parametrize(
+    ("sign", "keeps"), [("=", True), ("<=", True), ("!=", False), (">=", False)]
+)
+def test_a_condition_of_dnf_5_keeps_a_driver_or_not(sign: str, keeps: bool) -> None:
+    entry = '[[packages]]\nname = "{}"\ncomment = "x"\n[[packages.conditions]]\nkey = "evr"\n'
+    text = "".join(
+        f'{entry.format(name)}comparator = "{by}"\nvalue = "3:580.82.07-1.el9"\n'
+        for name, by in zip(RPM_NAMES, ("=", sign), strict=True)
+    )
+    told = shown(1, f'version = "1.0"\n{text}')
+    there = {holding.DNF5: "", LOCKS5: told}
+    plan = holding.plan_hold(HOLD, facts(RPMS, there, database="rpm", system="fedora"))
+    locked = [word for command in plan.commands for word in command["argv"] if word in RPM_NAMES]
+    assert locked == ([] if keeps else RPM_NAMES[1:])
+
+
 def test_zypper_locks() -> None:
     plan = holding.plan_hold(HOLD, facts(RPMS, database="rpm", system="opensuse-leap"))
     assert plan.commands[0]["argv"] == [*holding.HOLDERS["zypper"].hold, *RPM_NAMES]
