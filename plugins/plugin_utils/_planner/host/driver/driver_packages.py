@@ -125,11 +125,18 @@ class DriverSet:
 
     @functools.cached_property
     def matching(self) -> tuple[DriverPackage, ...]:
-        """The packages that have to have one version."""
-        return tuple(
+        """The packages that have to have one version. Of a maker that is not known, only those of
+        a release that a known maker's libraries have, if there are any: others bring programs of
+        their own by NVIDIA's name.
+        """
+        parts = [
             p
             for p in self.packages
             if p.release and (p.part in MATCHING.get(p.maker, ("driver",)) or p.part in ALWAYS)
+        ]
+        known = {p.release for p in parts if p.maker and p.part == "driver"}
+        return tuple(
+            p for p in parts if p.maker or p.part in ALWAYS or not known or p.release in known
         )
 
     @functools.cached_property

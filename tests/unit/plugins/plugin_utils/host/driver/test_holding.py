@@ -206,6 +206,23 @@ def test_built_modules_are_held_with_what_brings_the_next_kernel() -> None:
     ]
 
 
+OWN_PACKAGES: list[tuple[str, str, bool]] = [
+    # a package of the owner's, its version, whether it is of the driver
+    ("acme-nvidia-setup", "2026.10.1", False),
+    ("nvidia-acme-exporter", "120.1-2", False),
+    ("libnvidia-acme-rebuilt", "580.82.07-1acme1", True),
+]
+
+
+@pytest.mark.parametrize(("name", "version", "part"), OWN_PACKAGES)
+def test_a_package_of_nvidias_name_is_no_part_by_its_name(
+    name: str, version: str, part: bool
+) -> None:
+    like = [*DRIVER[:1], row(f"{name} {version}", "Acme IT <it@acme.example>")]
+    (command,) = holding.plan_hold(HOLD, facts(like)).commands
+    assert command["argv"][2:] == [*([name] if part else []), NAMES[0]]
+
+
 def test_kernels_of_a_host_with_dkms_are_not_held() -> None:
     like = [*DRIVER, row("linux-image-amd64 6.1.119-1", "Debian Kernel Team")]
     (command,) = holding.plan_hold(HOLD, facts(like)).commands
