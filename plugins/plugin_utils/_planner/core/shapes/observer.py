@@ -106,7 +106,7 @@ _PACKAGE = TableShape(
         "manager": ChoiceShape(("dpkg", "rpm", "none")), "installed": Named("names", Maybe(VERSION)),
         "candidates?": Named("names", Maybe(VERSION), some=True), "candidates_error?": MESSAGE,
         "program?": Has("error", TableShape({"error": ERROR}), _COMMAND),
-        "like?": Items(RowShape((NAME, VERSION, Text(128), Flag(), VERSION)), 1 << 12),
+        "like?": Items(RowShape((NAME, VERSION, Text(128), Flag(), VERSION)), 1 << 10),
     }
 )  # fmt: skip
 _STATE = Text(64, "[a-z-]*", "a word of systemd's, of at most 64 characters")
