@@ -400,7 +400,7 @@ def plan_absent(facts: HoldingFacts) -> Plan:
     file, why = owned_file.require_readable(facts.record.value), messages.HOLD_WITHDRAWN.fill()
     values = _parse_record(file.text if file.exists else "")
     if not values and f'"writer": "{earlier_runs.WRITER}"' in file.text:
-        raise PlanError(messages.RECORD_BROKEN.fill(), where=file.path)
+        raise PlanError(messages.HOLD_RECORD_BROKEN.fill(), where=file.path)
     manager, names = str(values.get("manager")), _list_names(values)
     released = plan_release(facts, manager, names, why) if values else Plan()
     blacklist = facts.blacklist.value

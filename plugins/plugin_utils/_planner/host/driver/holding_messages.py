@@ -22,7 +22,7 @@ NO_PART = Sentence(
     "hold.no-part",
     "it is no longer a part of what has to stay together, so that the hold of this collection is taken back",
 )
-RECORD_BROKEN = Sentence(
+HOLD_RECORD_BROKEN = Sentence(
     "hold.record-broken",
     "the record of the hold cannot be read, so that the packages in it would stay held",
     why="it is of this collection, and its text was changed since",

@@ -45,8 +45,8 @@ PATHS = [
     *KEEPERS,
 ]
 KERNEL = re.compile(r"/boot/vmlinuz-(\d[^/]*)|/lib/modules/(\d[^/]*)/vmlinuz")
-# Copies that package managers and `make install` leave beside a kernel. grub-mkconfig passes over the
-# first, and takes the last for older than the kernel itself (util/grub-mkconfig_lib.in).
+# Copies that package managers and `make install` leave beside a kernel. grub-mkconfig passes over
+# the first, and takes the last for older than the kernel itself (util/grub-mkconfig_lib.in).
 COPY = re.compile(r".*\.(?:dpkg-[\w-]+|rpmsave|rpmnew|bak|old)")
 HEADERS = re.compile(r"/lib/modules/([^/]+)/build")
 NOUVEAU = re.compile(r"/lib/modules/([^/]+)/.*/nouveau\.ko")
