@@ -84,9 +84,15 @@ class Liar:
         self.process, self.draw, self.program, self.done = process, draw, program, ""
 
     def ask(
-        self, root: pathlib.Path, program: str, request: Any, known: Any, devices: Any = None
+        self,
+        root: pathlib.Path,
+        program: str,
+        request: Any,
+        known: Any,
+        devices: Any = None,
+        kernel: str = "",
     ) -> Any:
-        answer = self.process.ask(root, program, request, known, devices)
+        answer = self.process.ask(root, program, request, known, devices, kernel)
         if program != self.program or self.done:
             return answer
         for _time in range(self.draw.choice((1, 1, 1, 3))):
