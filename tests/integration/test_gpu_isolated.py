@@ -117,7 +117,9 @@ def test_nothing_is_left_on_the_machine(inside: Mapping[str, Any]) -> None:
     assert [path for path in gone if os.path.lexists(path)] == []
     assert os.path.exists("/etc/hostname")
     assert os.path.exists("/usr/bin/env")
-    assert "gpufleet" not in Path("/proc/self/mounts").read_text()
+    # each of its mounts has this source; a host of the lab beside this part has a longer one
+    sources = [line.split()[0] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    assert "gpufleet" not in sources
 
 
 # A kernel without overlay. What a user's link leads to is written where the link is followed.
