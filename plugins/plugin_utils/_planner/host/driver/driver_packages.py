@@ -149,7 +149,7 @@ class DriverSet:
 
     @property
     def maker(self) -> Maker:
-        """Who made the libraries."""
+        """Return the maker of the libraries."""
         return next((p.maker for p in self.matching if p.part == "driver"), "")
 
     def list_odd_packages(self) -> tuple[DriverPackage, ...]:

@@ -78,7 +78,7 @@ class KeepingFacts:
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
-    """Return the questions of the everyday look; none if the driver is nobody's business here."""
+    """Return the questions of the everyday look; [] if the driver is ignored."""
     if policy.driver == "ignore":
         return holding.list_questions(policy)
     return [

@@ -67,7 +67,7 @@ ENFORCED = re.compile(r"Y\s*|.*\[(?:integrity|confidentiality)\].*", re.DOTALL)
 
 @dc.dataclass(frozen=True)
 class NextBoot:
-    """What a host has for its next boot.
+    """Hold a host's kernels for its next boot.
 
     running: the running kernel, '' in a tree. kernels: those that can be booted, newest first.
     with_module: those with an NVIDIA module on disk. headers: those for which a module can be
@@ -93,7 +93,7 @@ class NextBoot:
 
     @property
     def lacks_module(self) -> bool:
-        """Whether that kernel has no NVIDIA module, and another one has."""
+        """Tell whether that kernel has no NVIDIA module, and another one has."""
         return bool(self.with_module) and bool(self.next) and self.next not in self.with_module
 
 

@@ -131,7 +131,7 @@ class Mover:
 
 @dc.dataclass(frozen=True)
 class MoverFiles:
-    """What a host says of such programs.
+    """Hold the answers of a host about such programs.
 
     apt: its configuration. unread: the first file of it that could not be read as apt reads it, ''
     for none. timers: the timers that are enabled. dnf: the values of dnf-automatic, None without
