@@ -44,6 +44,7 @@ MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
 FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
 # libyaml's if PyYAML has it: it takes a tenth of the time
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+ACTIONS = "ansible_collections.gpufleet.nvidia.plugins.action."
 STEP_ACTION, STEP = "playbook_step", "step"
 TEST_HOSTS = "GPUFLEET_TEST_HOSTS"
 SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases")
@@ -201,12 +202,27 @@ def find_spec(action: object) -> tuple[str, Mapping[str, Any]]:
 
     The name is that of the module, or of the step in a task of `playbook_step`.
     """
-    module = type(action).__module__
+    module = find_action_file(action)
     own, spec_ = module.rpartition(".")[2], getattr(sys.modules.get(module), "SPEC", {})
     if own != STEP_ACTION:
         return own, spec_
     step = getattr(getattr(action, "_task", None), "args", {}).get(STEP)
     return (str(step), derive_step_spec(step)) if step in spec_[STEP]["choices"] else (own, spec_)
+
+
+def find_action_file(action: object) -> str:
+    """Return the Python module that defines an action.
+
+    Mitogen's strategies run a class of their own that inherits from the action's, so the class
+    itself doesn't tell (ansible_mitogen/strategy.py: wrap_action_loader__get_with_context).
+    """
+    files = [cls.__module__ for cls in type(action).__mro__]
+    return next((name for name in files if name.startswith(ACTIONS)), files[0])
+
+
+def find_action_name(action: object) -> str:
+    """Return the name of an action, by which its module is documented."""
+    return find_action_file(action).rpartition(".")[2]
 
 
 def is_own_task(task: Any) -> bool:

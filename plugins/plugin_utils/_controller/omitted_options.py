@@ -96,5 +96,5 @@ def list_omitted_variables(action: Any) -> Iterator[str]:
 
 def are_options_in_variables(action: Any) -> bool:
     """Tell whether a task names no option, and its action reads the variables of all of them."""
-    own = type(action).__module__.rpartition(".")[2]
+    own = arguments.find_action_name(action)
     return own in arguments.BY_VARIABLES and arguments.is_role_task(action._task)

@@ -34,7 +34,7 @@ def read_role_options(
     """
     if not omitted_options.are_options_in_variables(action):
         return {}
-    own = type(action).__module__.rpartition(".")[2]
+    own = arguments.find_action_name(action)
     rendered = unreadable_variables.Rendered(task_vars, action._templar.template)
     names = {option: find_variable(own, option) for option in spec}
     return {
