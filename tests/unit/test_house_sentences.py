@@ -1,0 +1,120 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rules of the house about sentences of pages that people write: one idea, at most 35 words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.plugin_sources import ROOT
+
+MOST_WORDS = 35
+PAGES = sorted(
+    path.relative_to(ROOT)
+    for pattern in ("*.md", "docs/**/*.md", "roles/*/README.md", "examples/**/*.md")
+    for path in ROOT.glob(pattern)
+    if not path.is_relative_to(ROOT / "docs/docsite")
+)
+# Pages with longer sentences that were written before the rule, and how many each may have. Numbers
+# only get smaller, and a page without such a sentence leaves the table.
+UNCONVERTED = {
+    "ARCHITECTURE.md": 35,
+    "README.md": 5,
+    "SECURITY.md": 6,
+    "docs/adoption.md": 7,
+    "docs/air-gap.md": 2,
+    "docs/awx.md": 3,
+    "docs/bench.md": 4,
+    "docs/between-runs.md": 2,
+    "docs/cdi.md": 11,
+    "docs/cluster.md": 4,
+    "docs/comparison.md": 1,
+    "docs/drain.md": 1,
+    "docs/errors.md": 1,
+    "docs/extending.md": 5,
+    "docs/faults.md": 4,
+    "docs/gpu-health.md": 1,
+    "docs/images.md": 1,
+    "docs/known-bad.md": 1,
+    "docs/kubernetes.md": 2,
+    "docs/managers.md": 5,
+    "docs/platform.md": 2,
+    "docs/reading-the-plan.md": 2,
+    "docs/report.md": 2,
+    "docs/reports-from-the-field.md": 1,
+    "docs/rollout.md": 7,
+    "docs/sharing.md": 7,
+    "docs/support.md": 11,
+    "docs/testing.md": 2,
+    "docs/troubleshooting.md": 2,
+    "docs/variables.md": 1,
+    "roles/host/README.md": 1,
+    "roles/verify/README.md": 1,
+}  # fmt: skip
+
+GENERATED = re.compile(r"<!-- table .*?<!-- end -->", re.DOTALL)
+FENCE = re.compile(r"^\s*```.*?^\s*```\s*$", re.MULTILINE | re.DOTALL)
+ITEM = re.compile(r"^\s*([-*]|\d+\.)\s")
+END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z(`])|(?<=:)\s+(?=[A-Z])")
+
+
+def list_paragraphs(text: str) -> Iterator[str]:
+    """Yield paragraphs and items of lists. Code, tables and headings are not sentences."""
+    for block in re.split(r"\n\s*\n", FENCE.sub("", GENERATED.sub("", text))):
+        lines: list[str] = []
+        for line in block.split("\n"):
+            if line.lstrip().startswith(("|", "#", "<", "![")):
+                continue
+            if ITEM.match(line):
+                yield " ".join(lines)
+                lines = [ITEM.sub("", line)]
+            else:
+                lines.append(line.strip())
+        yield " ".join(lines)
+
+
+def list_sentences(text: str) -> list[str]:
+    """Return the sentences of a page. Inline code and the text of a link are words of them."""
+    found = []
+    for paragraph in list_paragraphs(text):
+        plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", paragraph)
+        plain = re.sub(r"`[^`]+`", "`code`", re.sub(r"[*_]{1,2}(?=\S)|(?<=\S)\*{1,2}", "", plain))
+        found += END_OF_SENTENCE.split(plain)
+    return found
+
+
+def list_long_sentences(text: str) -> list[str]:
+    return [words for words in list_sentences(text) if len(words.split()) > MOST_WORDS]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("One two. Three four.", 2),
+        ("One two, see `a.py`. `host` does three.", 2),
+        ("One two:\n\n- three four\n- five [six. Seven](x.md) eight", 4),
+        ("One two: `code` three", 1),
+        ("One two.\n\n```yaml\nThree. Four.\n```\n", 1),
+        ("One two.\n\n| A. B | C |\n", 1),
+        ("One.\n<!-- table x -->\nTwo. Three.\n<!-- end -->\n", 1),
+    ],
+)
+def test_a_sentence_ends_where_a_reader_sees_it_end(text: str, count: int) -> None:
+    assert len([words for words in list_sentences(text) if words.strip()]) == count
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_no_sentence_is_longer_than_a_reader_can_keep_in_mind(page: Path) -> None:
+    found = list_long_sentences((ROOT / page).read_text())
+    assert len(found) <= UNCONVERTED.get(str(page), 0), "\n".join(found)
+
+
+@pytest.mark.parametrize("page", UNCONVERTED)
+def test_a_page_that_is_converted_leaves_the_table(page: str) -> None:
+    found = len(list_long_sentences((ROOT / page).read_text()))
+    assert found > 0, f"take {page} out of UNCONVERTED"
