@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tables of docs/variables.md and docs/rollout.md: variables by subject, and the settings of a
-rollout.
+"""The tables of docs/variables.md and docs/rollout-reference.md: variables by subject, and the
+settings of a rollout.
 """
 
 from __future__ import annotations
