@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
+    role_variables,
     transport,
+    unreadable_variables,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
@@ -28,14 +33,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     host_report,
     seen_host,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
-    host_health,
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import (
+    host_platform,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import metrics
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     handed_on,
+    verified_health,
 )
 
+VERIFY_IMAGE = "gpufleet_verify_image"
 SPEC = arguments.derive_argument_spec("host")
 # Build the parts that are the same for all hosts once for a run, before Ansible makes a process for
 # each host's task: the lists of what may leave a host, their search trees, and the programs that a
@@ -63,16 +70,14 @@ def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> bas
         plan,
         {
             **shown,
-            "verification": None
-            if plan.acts
-            else plan_verification_offer(policy, obs, host, facts),
+            "verification": None if plan.acts else plan_verification_offer(policy, obs, host),
         },
         after,
     )
 
 
 def plan_verification_offer(
-    policy: Policy, obs: Observation, seen: seen_host.SeenHost, facts: seen_host.HostFacts
+    policy: Policy, obs: Observation, seen: seen_host.SeenHost
 ) -> dict[str, Any] | None:
     """Return the verification for the module host_verify; None if there is none to offer.
 
@@ -87,9 +92,46 @@ def plan_verification_offer(
             handed_on.read_verification_facts(policy, obs),
             *host,
             evidence_file=evidence_file,
-            health=host_health.report_health(policy, facts.health, seen.driver),
+            health=verified_health.report_verified_health(
+                policy, verified_health.read_verified_health_facts(policy, obs), seen
+            ),
         ),
     )
+
+
+def build_host_questions(*, verified: bool) -> Callable[[Policy], list[queries.Question]]:
+    """Build the function that lists the questions of a look.
+
+    verified: containers are started on the host next, so that the kernel log and NVML are asked as
+    well. An everyday look starts no program for them.
+    """
+    log_path = arguments.get_imitated_places().get("kernel_log", "")
+
+    def list_questions(policy: Policy) -> list[queries.Question]:
+        more = (
+            verified_health.list_health_questions(policy, log_path)
+            if verified
+            else host_platform.list_questions(policy)
+        )
+        return [*seen_host.list_host_questions(policy), *more]
+
+    return list_questions
+
+
+def is_verified_next(action: ActionBase, task_vars: Mapping[str, Any]) -> bool:
+    """Tell whether the role `verify` starts containers after this task of the role `host`.
+
+    A variable that cannot be read is refused there.
+    """
+    if VERIFY_IMAGE not in task_vars or action._task.check_mode:
+        return False
+    if not arguments.is_role_task(action._task):
+        return False
+    rendered = unreadable_variables.Rendered(task_vars, action._templar.template)
+    try:
+        return any(role_variables.list_values(VERIFY_IMAGE, rendered, task_vars))
+    except PlanError:
+        return False
 
 
 class ActionModule(ActionBase):
@@ -107,7 +149,7 @@ class ActionModule(ActionBase):
             task_vars,
             module="host",
             spec=SPEC,
-            questions=seen_host.list_host_questions,
+            questions=build_host_questions(verified=is_verified_next(self, variables)),
             planner=of_run,
             single=False,
             parse_approval=functools.partial(

@@ -8,7 +8,7 @@ The decision comes from a look, or from what the module host has planned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -41,19 +41,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
     findings,
-    host_health,
-    kernel_log,
-    nvml_state,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import (
-    host_platform,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases as verify_cases,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     handed_on,
+    verified_health,
 )
 
 SPEC = arguments.derive_argument_spec("host_verify")
@@ -78,7 +73,9 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
         host.instances,
         host.driver,
         evidence_file=evidence_file,
-        health=report_verified_health(policy, obs, host),
+        health=verified_health.report_verified_health(
+            policy, verified_health.read_verified_health_facts(policy, obs), host
+        ),
     )
     if not verification.cases and not host.record.skipped:
         refusals.require_engine_to_verify(policy, host.instances)
@@ -90,31 +87,12 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
     return base.Outcome(Plan(), {"verification": verification, "claims": claims})
 
 
-def report_verified_health(
-    policy: Policy, obs: Observation, seen: seen_host.SeenHost
-) -> dict[str, Any]:
-    """Return the health of the GPUs by files, the kernel log and NVML."""
-    facts = host_health.read_health_facts(policy, obs)
-    platform = host_platform.judge_platform(
-        host_platform.read_platform_facts(policy, obs), seen.driver, seen.kubelet
-    )
-    unserved = host_platform.list_platform_findings(platform)
-    told = host_health.report_health(policy, facts, seen.driver, unserved)
-    state = nvml_state.read_state(policy, obs)
-    fewer = nvml_state.judge_number(state, len(seen.driver.gpus))
-    known = {key: state[key] for key in ("known", "why", "code")}
-    every = [*told["findings"], *state["findings"], *findings.convert_findings(fewer)]
-    return {**told, "nvml": known, "findings": every}
-
-
 def list_check_questions(policy: Policy) -> list[queries.Question]:
     """List the questions for the verification, and for the health of the GPUs."""
-    path = arguments.get_imitated_places().get("kernel_log") or kernel_log.KERNEL_LOG
-    asked = [kernel_log.log_question(path), nvml_state.ask_for_state(policy, 0)]
+    path = arguments.get_imitated_places().get("kernel_log", "")
     return [
         *seen_host.list_host_questions(policy),
-        *asked,
-        *host_platform.list_questions(policy),
+        *verified_health.list_health_questions(policy, path),
     ]
 
 
@@ -125,6 +103,24 @@ def explain_sick_gpus(health: Mapping[str, Any]) -> str:
         return ""
     said = names.show_few_texts(findings.name_findings(sick), SHOWN, "; ")
     return end_with_code(messages.SICK_GPUS.fill(found=said, step=str(sick[0].get("next") or "")))
+
+
+def list_health_warnings(health: Mapping[str, Any]) -> list[str]:
+    """Return the warning about what is wrong with GPUs and starts containers all the same: lines of
+    the kernel log, and what can wait. [] if there is nothing.
+    """
+    present = findings.list_present_findings(health)
+    rest = [entry for entry in health.get("findings") or () if entry not in present]
+    if not rest:
+        return []
+    said = names.show_few_texts(findings.name_findings(rest), SHOWN, "; ")
+    step = str(rest[0].get("next") or "")
+    return [end_with_code(messages.GPU_FINDINGS.fill(found=said, step=step))]
+
+
+def shape_warnings(subject: str, told: Sequence[str]) -> dict[str, Any]:
+    """Return what a result has of warnings about a host, {} without any."""
+    return {"warnings": [f"{subject}: {text}" for text in told]} if told else {}
 
 
 def require_running_host(action: ActionBase, task_vars: Mapping[str, Any]) -> None:
@@ -190,6 +186,9 @@ class ActionModule(ActionBase):
             refusals_of_host.append(end_with_code(dra.explain_dra_refusal(claims)))
         refusals_of_host.append(explain_sick_gpus(verification.health))
         refusal = next(filter(None, refusals_of_host), "")
+        told = list_health_warnings(verification.health)
+        subject = (task_vars or {}).get("inventory_hostname") or "this host"
+        common = {**common, **shape_warnings(subject, told)}
         if refusal:
             nothing = {"checks": [], "verified": False, "left": []}
             return {**common, **nothing, "failed": True, "msg": refusal}
@@ -211,13 +210,13 @@ class ActionModule(ActionBase):
         evidence = verify_cases.list_case_evidence(cases, answer)
         trouble = verify_cases.describe_unverified(evidence)
         late = verify_cases.warn_of_further_starts(evidence)
-        subject = (task_vars or {}).get("inventory_hostname") or "this host"
+        told += [end_with_code(late)] if late else []
         shaped = {
             **common,
             "checks": evidence,
             "verified": not trouble,
             "left": answer.get("left") or [],
-            **({"warnings": [f"{subject}: {end_with_code(late)}"]} if late else {}),
+            **shape_warnings(subject, told),
         }
         return {**shaped, "failed": True, "msg": end_with_code(trouble)} if trouble else shaped
 

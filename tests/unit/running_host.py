@@ -349,6 +349,14 @@ class Host:
             module, {**options, "transport": way}, self._by_stdin, self._by_module, check=check
         )
 
+    def role_task(self, module: str, **variables: Any) -> dict[str, Any]:
+        """Run a task of a role of this collection, whose options are in variables."""
+        role = f"gpufleet.nvidia.{module.removeprefix('host_')}"
+        variables = {"gpufleet_transport": "stdin", **variables}
+        return played_task(
+            module, {}, self._by_stdin, self._by_module, variables=variables, role=role
+        )
+
     def _by_stdin(self, _line: str, in_data: bytes) -> dict[str, Any]:
         job = wire.job(in_data)
         answer = self.answers.ask(
@@ -397,16 +405,23 @@ def played_task(
     *,
     check: bool = False,
     variables: Mapping[str, Any] | None = None,
+    role: str = "",
 ) -> dict[str, Any]:
     """Run an action as Ansible does for a task, and return its result.
 
     by_stdin, by_module: the two ways on which it asks its host. variables: of the host, beside its
-    name.
+    name. role: the role that has the task.
     """
     cls = importlib.import_module(ACTIONS + module).ActionModule
     action = cls.__new__(cls)
     action._task = types.SimpleNamespace(
-        args=options, check_mode=check, diff=True, async_val=0, delegate_to=None, action=module
+        _role=types.SimpleNamespace(get_name=lambda: role) if role else None,
+        args=options,
+        check_mode=check,
+        diff=True,
+        async_val=0,
+        delegate_to=None,
+        action=module,
     )
     action._connection = types.SimpleNamespace(
         _shell=types.SimpleNamespace(tmpdir=None), has_pipelining=True, become=None

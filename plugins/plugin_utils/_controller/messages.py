@@ -44,6 +44,7 @@ SICK_GPUS = Sentence(
     why="a container that opens a sick GPU may hang",
     next="{step}",
 )
+GPU_FINDINGS = Sentence("host.gpu-findings", "Something is wrong with GPUs: {found}", next="{step}")
 NOT_ROOT_FOR_DIAGNOSIS = Sentence(
     "host.not-root-for-diagnosis",
     "The program on the host does not run as root",

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 import json
+import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +43,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     host_messages,
     seen_host,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    kernel_log,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases,
@@ -51,12 +56,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
     look,
 )
 
-from tests.unit import running_host
+from tests.unit import gpus, running_host
 from tests.unit.builders import obs
 from tests.unit.coded import read_coded
 from tests.unit.records import ONE_GPU, instance, record
 from tests.unit.running_host import Host, HostProcess
-from tests.unit.running_hosts import ENGINES, build
+from tests.unit.running_hosts import ENGINES, answer_probe, build
 
 CONTAINERD_16 = instance(version="1.6.20")
 RUNTIMES = {
@@ -265,7 +270,8 @@ def test_a_stopped_engine_beside_a_running_one_is_said(
     both = (CONTAINERD_16, STOPPED_DOCKER)
     seen = seen_host.SeenHost(both, driver, Kubelet(), record(Policy(), *both, driver=driver))
     monkeypatch.setattr(seen_host, "see", lambda *_arguments: seen)
-    cri = {f"cri:Status:{CONTAINERD_16.socket}": SYSTEMD}
+    log = str(kernel_log.log_question(kernel_log.KERNEL_LOG)["id"])
+    cri = {f"cri:Status:{CONTAINERD_16.socket}": SYSTEMD, log: {"value": {"why": "no log"}}}
     planned = host_verify.plan_host_check(Policy(), obs(answers=cri)).facts["verification"]
     assert [(key, get_code(why)) for key, why in planned.not_verified] == (
         [(STOPPED_DOCKER.key, "engines.stopped")] if driver is ONE_GPU else []
@@ -305,19 +311,22 @@ SICK = {
     "source": "files",
     "stops": True,
 }
-# What a look shows of the GPUs, and whether containers are started.
-HEALTH = [
-    ([], True),
-    ([SICK], False),
-    ([{**SICK, "source": "nvml"}], False),
-    ([{**SICK, "source": "log"}], True),  # the log tells what was; the plan shows it
-    ([{**SICK, "stops": False}], True),
+LOGGED, WAITING = {**SICK, "source": "log"}, {**SICK, "stops": False}
+# What a look shows of the GPUs, whether containers are started, and whether a warning names a
+# finding beside.
+HEALTH: list[tuple[list[dict[str, Any]], bool, bool]] = [
+    ([], True, False),
+    ([SICK], False, False),
+    ([{**SICK, "source": "nvml"}], False, False),
+    ([LOGGED], True, True),  # the log tells what was
+    ([WAITING], True, True),
+    ([SICK, LOGGED], False, True),
 ]
 
 
-@pytest.mark.parametrize(("found", "started"), HEALTH)
+@pytest.mark.parametrize(("found", "started", "warned"), HEALTH)
 def test_no_container_is_started_on_gpus_that_are_sick_now(
-    monkeypatch: pytest.MonkeyPatch, found: list[dict[str, Any]], started: bool
+    monkeypatch: pytest.MonkeyPatch, found: list[dict[str, Any]], started: bool, warned: bool
 ) -> None:
     stage = Stage(monkeypatch)
     stage.health = {"findings": found}
@@ -326,6 +335,8 @@ def test_no_container_is_started_on_gpus_that_are_sick_now(
     assert result["health"] == stage.health
     assert bool(result.get("failed")) is not started
     assert started or result["msg"].endswith("[host.sick-gpus]")
+    codes = [text.rpartition(" ")[2] for text in result.get("warnings", ())]
+    assert codes == (["[host.gpu-findings]"] if warned else [])
 
 
 @pytest.fixture(scope="module")
@@ -334,12 +345,20 @@ def process() -> Iterator[HostProcess]:
 
 
 def operations(
-    host: Host, module: str, **options: Any
+    host: Host, module: str, **variables: Any
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A task's result, and the request of each time that it went to the host."""
+    """The result of a role's task, and the request of each time that it went to the host."""
     before = len(host.wire)
-    result = host.task(module, **options)
+    result = host.role_task(module, **variables)
     return result, host.wire[before::2]
+
+
+VERIFIED = {
+    "gpufleet_verify_image": "probe:1",
+    "gpufleet_verify_timeout": 1,
+    "gpufleet_no_gpu": "prepare",
+}
+CONVERGED = {**VERIFIED, "gpufleet_packages": "ignore"}
 
 
 # The played Docker does not restart, so that the containers which a restart would end are asked for
@@ -350,19 +369,77 @@ def test_a_converged_host_with_its_verification_is_two_operations(
 ) -> None:
     host = build(process, ENGINES[name].copy(), 0o644)
     try:
-        changed, several = operations(host, "host", **CONVERGE)
+        changed, several = operations(host, "host", **CONVERGED)
         assert (changed["changed"], changed["verification"], len(several) > 1) == (
             True,
             None,
             True,
         ), changed.get("msg")
-        converged, looked = operations(host, "host", **CONVERGE)
+        converged, looked = operations(host, "host", **CONVERGED)
         assert (converged["changed"], len(looked)) == (False, looks)
-        own, (look, request) = operations(host, "host_verify", **IMAGE, **PREPARE)
-        handed, (only,) = operations(host, "host_verify", **IMAGE, **PREPARE, host_result=converged)
+        own, (look, request) = operations(host, "host_verify", **VERIFIED)
+        handed, (only,) = operations(
+            host, "host_verify", **VERIFIED, gpufleet_verify_host_result=converged
+        )
         assert "questions" in look
         assert only == request
         assert handed["decision"] == own["decision"]
+        assert handed["health"] == own["health"]
+    finally:
+        host.close()
+
+
+def test_a_look_that_no_verification_follows_leaves_its_questions_to_the_verification(
+    process: HostProcess,
+) -> None:
+    host = build(process, ENGINES["containerd"].copy(), 0o644)
+    try:
+        host.task("host", **CONVERGE)
+        converged = host.task("host", **CONVERGE)
+        assert converged["verification"]["health"]["log"]["code"] == "gpu-health.log-not-read"
+        (looked, _verified) = operations(
+            host, "host_verify", **VERIFIED, gpufleet_verify_host_result=converged
+        )[1]
+        assert "questions" in looked
+    finally:
+        host.close()
+
+
+FAILED_ROWS = {
+    "index": 0, "bus_id": "0000:17:00.0", "name": "NVIDIA H100 80GB HBM3", "lost": None, "pages_pending": None, "rows_pending": False,
+    "rows_failed": True, "links": [], "fabric": None, "slowdown": 0, "recovery": 0,
+}  # fmt: skip
+XID = "NVRM: Xid (PCI:0000:17:00): 79, pid=7, name=x, said"
+
+
+def make_sick(host: Host) -> None:
+    """Let the kernel log and NVML tell of a sick GPU. Each is asked in a child."""
+    told = {"driver_version": "580.95.05", "gpus": [FAILED_ROWS], "errors": []}
+    nvml = json.dumps(gpus.nvml(1)["probe:nvml"]["value"])
+    answer = functools.partial(answer_probe, nvml, state=told, log=(XID,))
+    host.known.insert(0, (f"{sys.executable} -I -S - ", 0, answer, ""))
+
+
+def test_the_look_of_the_task_before_shows_sick_gpus_to_the_verification(
+    process: HostProcess,
+) -> None:
+    """As in the playbook site: what only the kernel log tells is advice, and what is so now fails
+    the host before a container is started.
+    """
+    host = build(process, ENGINES["containerd, GPU"].copy(), 0o644)
+    try:
+        host.role_task("host", **CONVERGED)
+        make_sick(host)
+        converged = host.role_task("host", **CONVERGED)
+        assert any(text.endswith("[gpu-health.log-tells]") for text in converged["advice"])
+        before = len(host.wire)
+        found = host.role_task("host_verify", **VERIFIED, gpufleet_verify_host_result=converged)
+        assert host.wire[before:] == []
+        assert (found["failed"], found["verified"]) == (True, False)
+        assert found["msg"].endswith("[host.sick-gpus]")
+        told = [(entry["code"], entry["source"]) for entry in found["health"]["findings"]]
+        assert ("gpu-health.rows-failed", "nvml") in told
+        assert ("gpu-health.log-tells", "log") in told
     finally:
         host.close()
 
@@ -383,11 +460,10 @@ def test_what_does_not_hold_for_a_verification_is_looked_at_again(
     host = build(process, ENGINES["containerd"].copy(), 0o644)
     try:
         host.task("host", **CONVERGE)
-        converged = {**host.task("host", **CONVERGE), **more}
-        _result, requests = operations(
-            host, "host_verify", **IMAGE, **options, host_result=converged
-        )
-        assert "questions" in requests[0]
+        converged = {**host.role_task("host", **CONVERGED), **more}
+        before = len(host.wire)
+        host.task("host_verify", **IMAGE, **options, host_result=converged)
+        assert "questions" in host.wire[before]
     finally:
         host.close()
 

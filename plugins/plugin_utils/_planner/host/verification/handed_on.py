@@ -37,6 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases,
     messages,
+    verified_health,
 )
 
 MPS = "nvidia.com/mps"
@@ -173,13 +174,14 @@ def offer_verification(policy: Policy, plan: Callable[[], Verification]) -> dict
 
 def accept_verification(policy: Policy, result: Mapping[str, Any]) -> Verification | None:
     """Return the verification that a result of the module host hands on for this policy; None if
-    the host has to be looked at.
+    the host has to be looked at, as after a look that did not ask all about the GPUs' health.
     """
     handed_on, decision = result.get("verification"), result.get("decision")
     if (
         not isinstance(handed_on, Mapping)
         or not isinstance(decision, Mapping)
         or handed_on.get("options") != digest_policy(policy)
+        or not verified_health.was_health_asked(handed_on.get("health") or {})
     ):
         return None
     return Verification(
