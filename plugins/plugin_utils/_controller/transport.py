@@ -96,6 +96,8 @@ NO_PYTHON = "gpufleet-no-python"
 OLD_PYTHON = "Unknown option: -I"  # Python 2 has no isolated mode
 NO_JSON = "No start of json char found"  # Ansible's words for a module that printed something else
 WANTS_TERMINAL = "must have a tty to run sudo"  # sudo's words if its settings have requiretty
+# What may be a become method's failure. The other messages name an interpreter.
+OF_BECOME = frozenset({messages.NEEDS_TERMINAL.code, messages.PROGRAM_LOST.code})
 LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
 MOST_VALUES = 1 << 20  # of an answer: each takes some hundred bytes here, even a short one
 # nested lists and tables of an answer: its own few, and those of a configuration that an engine
@@ -106,11 +108,14 @@ DEEPEST = 64
 # .pth files. An account that becomes root here may be able to write all of these.
 ISOLATED = "-I -S"
 
+# The word that the interpreter prints first. Without it, no program has run.
+BEGUN = "gpufleet-begun"
 # The code on the interpreter's command line. It runs the first part of stdin
 # (module_utils/_host/loader.py), which reads the rest. The parts are plain bytes: base64 would be a
 # third more. A long program on the command line could exceed a host's limits.
 START = (
-    "import sys,zlib;s=sys.stdin.buffer;n=[int(w) for w in s.readline().split()];"
+    f'import sys,zlib;print("{BEGUN}",flush=True);s=sys.stdin.buffer;'
+    "n=[int(w) for w in s.readline().split()];"
     "o=zlib.decompress(s.read(n[0]));exec(o);run_sent_program(s,o.decode('utf-8'),n[1:])"
 )
 # A docstring by itself on its lines, another string, a comment, the beginning of a line. The host's
@@ -382,9 +387,11 @@ def list_task_environment(action: ActionBase) -> list[str]:
     return sorted(environment)
 
 
-class NeedsTerminal(PlanError):
-    """A failure of sudo that has run nothing: it wants a terminal, which a program sent over stdin
-    does not have.
+class NothingRan(PlanError):
+    """A failure of the become method before the interpreter began.
+
+    Most often the method wants a terminal, which a program sent over stdin does not have. Each
+    method says so in its own words, and sudo in the language of the account.
     """
 
 
@@ -393,13 +400,19 @@ def takes_stdin(action: ActionBase) -> bool:
     pipelines.
 
     The setting `pipelining` does not count. It is off by default because of a sudo that wants a
-    terminal, which is recognized here (NeedsTerminal).
+    terminal, which is recognized here (NothingRan).
     """
     # a user wants to see the files of a task afterwards, and stdin leaves none
     if constants.DEFAULT_KEEP_REMOTE_FILES:
         return False
     become = action._connection.become
-    if become is not None and (become.name == "su" or not getattr(become, "pipelining", True)):
+    # `pipelining` is of ansible-core 2.19. An older run0 of community.general has `require_tty`
+    # alone, and hangs with a program on its stdin (community.general#11771).
+    if become is not None and (
+        become.name == "su"
+        or getattr(become, "require_tty", False)
+        or not getattr(become, "pipelining", True)
+    ):
         return False
     return bool(getattr(action._connection, "has_pipelining", False))
 
@@ -442,7 +455,7 @@ def carry_program(
         return send_by_module(action, program, request, task_vars)
     try:
         return send_by_stdin(action, program, request, task_vars)
-    except NeedsTerminal:
+    except NothingRan:
         if way == "stdin":
             raise
     return send_by_module(action, program, request, task_vars)
@@ -453,7 +466,7 @@ def send_by_stdin(
 ) -> dict[str, Any]:
     """Run a program on the host by the standard input of its Python, and return the answer.
 
-    Raise NeedsTerminal if sudo wants a terminal, and PlanError if there is no answer.
+    Raise NothingRan if the become method has failed, and PlanError if there is no answer.
     """
     marker = f"gpufleet-{uuid.uuid4().hex}:"
     python = get_named_interpreter(action, task_vars)
@@ -469,21 +482,32 @@ def send_by_stdin(
     for row in str(result.get("stdout") or "").splitlines():
         if row.startswith(marker):
             return read_program_answer(row[len(marker) :])
-    if any(WANTS_TERMINAL in str(result.get(stream) or "") for stream in ("stdout", "stderr")):
-        raise NeedsTerminal(messages.NEEDS_TERMINAL.fill())
-    raise PlanError(explain_lost_answer(program, result, python))
+    become = action._connection.become is not None
+    said = explain_lost_answer(program, result, python, become=become)
+    if become and BEGUN not in str(result.get("stdout") or "") and said.code in OF_BECOME:
+        raise NothingRan(said)
+    raise PlanError(said)
 
 
-def explain_lost_answer(program: str, result: Mapping[str, Any], python: str = "") -> Message:
-    """Return why a host program gave no answer. python: the interpreter that the inventory names."""
+def explain_lost_answer(
+    program: str, result: Mapping[str, Any], python: str = "", *, become: bool = False
+) -> Message:
+    """Return why a host program gave no answer.
+
+    python: the interpreter that the inventory names. become: whether another program starts it.
+    """
     text = str(result.get("stdout") or "") + "\n" + str(result.get("stderr") or "")
+    if WANTS_TERMINAL in text:
+        return messages.NEEDS_TERMINAL.fill()
     if NO_PYTHON in text:
         return messages.NO_PYTHON.fill()
     if python and OLD_PYTHON in text:
         return messages.PYTHON_2.fill(python=python)
-    if python and result.get("rc") in (126, 127):
+    # the status is that of the become method as well, if that is missing
+    named = not become or any(word in text for word in python.split())
+    if python and named and result.get("rc") in (126, 127):
         return messages.NO_PYTHON_THERE.fill(python=python)
-    tail = " | ".join(row for row in text.splitlines() if row.strip())[-600:]
+    tail = " | ".join(row for row in text.splitlines() if row.strip() and row != BEGUN)[-600:]
     said = tail or "no output"
     return messages.PROGRAM_LOST.fill(program=program, status=result.get("rc"), output=said)
 

@@ -107,6 +107,9 @@ def test_the_request_is_not_readable_in_a_debug_log(tmp_path: Any) -> None:
 SU = SimpleNamespace(name="su")
 SUDO = SimpleNamespace(name="sudo", pipelining=True)
 NO_PIPE = SimpleNamespace(name="ksu", pipelining=False)
+# run0 and doas of an older community.general
+TERMINAL = SimpleNamespace(name="community.general.run0", require_tty=True)
+DOAS = SimpleNamespace(name="community.general.doas", require_tty=False)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +117,10 @@ NO_PIPE = SimpleNamespace(name="ksu", pipelining=False)
     [
         (True, None, "auto", []),
         (True, SUDO, "auto", []),
+        (True, DOAS, "auto", []),
         (True, SU, "auto", ["gpufleet.nvidia.host_program"]),
         (True, NO_PIPE, "auto", ["gpufleet.nvidia.host_program"]),
+        (True, TERMINAL, "auto", ["gpufleet.nvidia.host_program"]),
         (False, None, "auto", ["gpufleet.nvidia.host_program"]),
         (True, None, "module", ["gpufleet.nvidia.host_program"]),
     ],
@@ -128,25 +133,66 @@ def test_which_way(
     assert action.modules == modules
 
 
-# Which way is given, what sudo prints over stdin; the modules that ran then, or the error.
-TTY = "sudo: sorry, you must have a tty to run sudo"
+# What a become method prints over stdin, its exit status, and the code with transport=stdin.
+TTY, LOST = "transport.needs-terminal", "transport.program-lost"
+FAILED = {
+    "sudo with requiretty": ("sudo: sorry, you must have a tty to run sudo", 1, TTY),
+    # sudo 1.9.13 in German (plugins/sudoers/po/de.po)
+    "sudo in German": (
+        "sudo: Sie müssen ein TTY haben, um sudo zu verwenden",
+        1,
+        LOST,
+    ),
+    # community.general#9977
+    "doas": ("doas: a tty is required", 1, LOST),
+    # ansible#35698
+    "su": ("su: must be run from a terminal", 1, LOST),
+    "a method that is missing": ("/bin/sh: 1: doas: not found", 127, LOST),
+}
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-@pytest.mark.parametrize(
-    ("way", "modules"), [("auto", ["gpufleet.nvidia.host_program"]), ("stdin", [])]
-)
-def test_a_sudo_that_wants_a_terminal_gets_the_module(
-    way: str, modules: list[str], stream: str, tmp_path: Any
+@pytest.mark.parametrize("way", ["auto", "stdin"])
+@pytest.mark.parametrize("said", FAILED)
+def test_a_become_method_that_has_run_nothing_gets_the_module(
+    said: str, way: str, stream: str, tmp_path: Any
 ) -> None:
+    words, status, code = FAILED[said]
     action = Action(tmp_path, become=SUDO)
-    action._low_level_execute_command = lambda *_words, **_options: {"rc": 1, stream: TTY}  # type: ignore[assignment]
-    if modules:
+    action._low_level_execute_command = lambda *_words, **_options: {"rc": status, stream: words}  # type: ignore[assignment]
+    if way == "auto":
         transport.run_host_program(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
     else:
-        with pytest.raises(PlanError, match=r"gpufleet_transport.*\[transport.needs-terminal\]$"):
+        with pytest.raises(PlanError) as failed:
             transport.run_host_program(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
-    assert action.modules == modules
+        assert failed.value.code == code
+    assert action.modules == (["gpufleet.nvidia.host_program"] if way == "auto" else [])
+
+
+# A program that has begun is never sent a second time, and no module helps without a Python.
+NOT_AGAIN = {
+    "it has begun": (SUDO, {"rc": 137, "stdout": f"{transport.BEGUN}\n"}, LOST),
+    "no become": (None, {"rc": 1, "stderr": "Killed"}, LOST),
+    "no Python": (SUDO, {"rc": 127, "stdout": transport.NO_PYTHON}, "transport.no-python"),
+    "none there": (
+        SUDO,
+        {"rc": 127, "stderr": f"/bin/sh: 1: {sys.executable}: not found"},
+        "transport.no-python-there",
+    ),
+    "none there, and no word": (None, {"rc": 127}, "transport.no-python-there"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_AGAIN)
+def test_a_program_is_not_sent_a_second_time(case: str, tmp_path: Any) -> None:
+    become, result, code = NOT_AGAIN[case]
+    action = Action(tmp_path, become=become)
+    action._low_level_execute_command = lambda *_words, **_options: result  # type: ignore[assignment]
+    with pytest.raises(PlanError) as failed:
+        transport.run_host_program(action, "observe", REQUEST, PYTHON, "auto")  # type: ignore[arg-type]
+    assert failed.value.code == code
+    assert transport.BEGUN not in failed.value.message
+    assert action.modules == []
 
 
 def test_who_keeps_the_files_of_a_task_gets_the_module(
@@ -549,7 +595,7 @@ def test_a_script_that_was_cut_short_runs_nothing(tmp_path: Path, cut: int) -> N
         capture_output=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (1, b"")
+    assert (done.returncode, done.stdout) == (1, f"{transport.BEGUN}\n".encode())
     assert b"incomplete or truncated" in done.stderr
 
 
