@@ -135,6 +135,12 @@ NO_PYTHON = Sentence("transport.no-python", "There is no Python 3 on the host", 
 PYTHON_2 = Sentence(
     "transport.python-2", "The Python at {python} on the host is Python 2", next=INSTALL_PYTHON
 )
+PYTHON_OLD = Sentence(
+    "transport.python-old",
+    "The Python on the host is {major}.{minor}",
+    why="this collection needs Python 3.6 or newer",
+    next=INSTALL_PYTHON,
+)
 NO_PYTHON_THERE = Sentence(
     "transport.no-python-there", "There is no Python at {python} on the host", next=INSTALL_PYTHON
 )

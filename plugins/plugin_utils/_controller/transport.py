@@ -108,14 +108,16 @@ DEEPEST = 64
 # .pth files. An account that becomes root here may be able to write all of these.
 ISOLATED = "-I -S"
 
-# The word that the interpreter prints first. Without it, no program has run.
+# The word that the interpreter prints first, with its version. Without it, no program has run.
 BEGUN = "gpufleet-begun"
+_BEGUN_LINE = re.compile(rf"^{BEGUN} (\d+)\r?$", re.MULTILINE)
+OLDEST = 0x306  # Python 3.6, as sys.hexversion has it
 # The code on the interpreter's command line. It runs the first part of stdin
 # (module_utils/_host/loader.py), which reads the rest. The parts are plain bytes: base64 would be a
 # third more. A long program on the command line could exceed a host's limits.
 START = (
-    f'import sys,zlib;print("{BEGUN}",flush=True);s=sys.stdin.buffer;'
-    "n=[int(w) for w in s.readline().split()];"
+    f'import sys,zlib;print("{BEGUN}",sys.hexversion>>16,flush=True);'
+    "s=sys.stdin.buffer;n=[int(w) for w in s.readline().split()];"
     "o=zlib.decompress(s.read(n[0]));exec(o);run_sent_program(s,o.decode('utf-8'),n[1:])"
 )
 # A docstring by itself on its lines, another string, a comment, the beginning of a line. The host's
@@ -503,11 +505,15 @@ def explain_lost_answer(
         return messages.NO_PYTHON.fill()
     if python and OLD_PYTHON in text:
         return messages.PYTHON_2.fill(python=python)
+    begun = _BEGUN_LINE.search(text)
+    version = int(begun[1][:4]) if begun else OLDEST
+    if version < OLDEST:
+        return messages.PYTHON_OLD.fill(major=version >> 8, minor=version & 0xFF)
     # the status is that of the become method as well, if that is missing
     named = not become or any(word in text for word in python.split())
     if python and named and result.get("rc") in (126, 127):
         return messages.NO_PYTHON_THERE.fill(python=python)
-    tail = " | ".join(row for row in text.splitlines() if row.strip() and row != BEGUN)[-600:]
+    tail = " | ".join(row for row in text.splitlines() if row.strip() and BEGUN not in row)[-600:]
     said = tail or "no output"
     return messages.PROGRAM_LOST.fill(program=program, status=result.get("rc"), output=said)
 

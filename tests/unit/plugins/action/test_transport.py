@@ -169,9 +169,19 @@ def test_a_become_method_that_has_run_nothing_gets_the_module(
     assert action.modules == (["gpufleet.nvidia.host_program"] if way == "auto" else [])
 
 
+def begun(version: int = sys.hexversion) -> bytes:
+    """Return what an interpreter prints first."""
+    return f"{transport.BEGUN} {version >> 16}\n".encode()
+
+
 # A program that has begun is never sent a second time, and no module helps without a Python.
 NOT_AGAIN = {
-    "it has begun": (SUDO, {"rc": 137, "stdout": f"{transport.BEGUN}\n"}, LOST),
+    "it has begun": (SUDO, {"rc": 137, "stdout": begun().decode()}, LOST),
+    "it is too old": (
+        SUDO,
+        {"rc": 1, "stdout": begun(0x030503F0).decode(), "stderr": "SyntaxError: invalid syntax"},
+        "transport.python-old",
+    ),
     "no become": (None, {"rc": 1, "stderr": "Killed"}, LOST),
     "no Python": (SUDO, {"rc": 127, "stdout": transport.NO_PYTHON}, "transport.no-python"),
     "none there": (
@@ -595,7 +605,7 @@ def test_a_script_that_was_cut_short_runs_nothing(tmp_path: Path, cut: int) -> N
         capture_output=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (1, f"{transport.BEGUN}\n".encode())
+    assert (done.returncode, done.stdout) == (1, begun())
     assert b"incomplete or truncated" in done.stderr
 
 
