@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the documentation shows is what works: every module's EXAMPLES run in check mode on a host,
-the README's playbooks parse.
+README's and the page of playbooks' own parse.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ OURS = "gpufleet.nvidia."
 # in tests/unit/playbooks run their examples.
 ELSEWHERE = {"awx", "bundle", "fleet_report", "kubernetes_objects"}
 MODULES = sorted({path.stem for path in (ROOT / "plugins/modules").glob("*.py")} - ELSEWHERE)
-README = (ROOT / "README.md").read_text()
+# The pages that show how to call playbooks and how to write one.
+SHOWN = "\n".join((ROOT / page).read_text() for page in ("README.md", "docs/playbooks.md"))
 PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
 HOSTS = {
     # with the channel that an example of cdi_spec names
@@ -211,8 +212,8 @@ def test_examples_run(module: str, fleet: Fleet, archive: str) -> None:
 
 
 def blocks(language: str) -> list[str]:
-    """The README's snippets in a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    """Return the snippets of these pages in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", SHOWN, re.MULTILINE | re.DOTALL)
 
 
 def is_playbook(snippet: str) -> bool:
@@ -237,7 +238,7 @@ def syntax(playbook: str, *arguments: str) -> None:
 
 
 @pytest.mark.parametrize("snippet", [text for text in blocks("yaml") if is_playbook(text)])
-def test_the_readmes_playbooks_parse(snippet: str, tmp_path: Path) -> None:
+def test_the_playbooks_on_the_pages_parse(snippet: str, tmp_path: Path) -> None:
     path = tmp_path / "play.yml"
     path.write_text(snippet)
     syntax(str(path))
@@ -248,7 +249,7 @@ def test_the_readmes_playbooks_parse(snippet: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("snippet", [text for text in blocks("yaml") if not is_playbook(text)])
-def test_the_readmes_variables_exist(snippet: str) -> None:
+def test_the_variables_on_the_pages_exist(snippet: str) -> None:
     specs = (ROOT / "roles").glob("*/meta/argument_specs.yml")
     known = {name for path in specs for name in re.findall(r"\bgpufleet_\w+", path.read_text())}
     known |= {
@@ -260,15 +261,15 @@ def test_the_readmes_variables_exist(snippet: str) -> None:
 
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
-def test_the_readme_shows_each_playbook_by_a_name_that_ansible_finds(playbook: str) -> None:
-    assert re.search(rf"`{playbook}`|gpufleet\.nvidia\.{playbook}\b", README)
+def test_a_page_shows_each_playbook_by_a_name_that_ansible_finds(playbook: str) -> None:
+    assert re.search(rf"`{playbook}`|gpufleet\.nvidia\.{playbook}\b", SHOWN)
     syntax(f"{OURS}{playbook}")
 
 
-def test_the_readmes_commands_name_playbooks_that_are_there() -> None:
+def test_the_commands_on_the_pages_name_playbooks_that_are_there() -> None:
     commands = [
         shlex.split(command, comments=True)
-        for command in re.findall(r"ansible-playbook [^`\n]+", README)
+        for command in re.findall(r"ansible-playbook [^`\n]+", SHOWN)
     ]
     named = {word for command in commands for word in command if word.startswith(OURS)}
     assert named == {f"{OURS}{name}" for name in PLAYBOOKS}

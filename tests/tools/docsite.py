@@ -42,6 +42,11 @@ MORE = {
     "CONTRIBUTING.md": "contributing.md",
     "examples/README.md": "examples.md",
 }
+# The page whose sections are the site's navigation.
+CONTENTS = Path("docs/README.md")
+# Pages that antsibull-docs writes, beside those of the section.
+GENERATED = {"Reference": ("Options and results of each <modules/index>",)}
+ENTRY = re.compile(r"^- \[([^\]]+)\]\(([^)#\s]+)\)", re.MULTILINE)
 LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|#)([^)#\s]+)((?:#[^)\s]*)?\))")
 # Ansible's labels that antsibull-docs links to, each with its page.
 LABELS = {
@@ -105,9 +110,44 @@ def lint(programs: Path) -> None:
 def places() -> Mapping[Path, Path]:
     """Return each page of the repository that the site shows, with its place there."""
     guides = {
-        Path("docs") / page.name: Path(page.name) for page in sorted((ROOT / "docs").glob("*.md"))
+        path.relative_to(ROOT): name_place(path.relative_to(ROOT / "docs"))
+        for path in sorted((ROOT / "docs").rglob("*.md"))
     }
     return {**guides, **{Path(page): Path(place) for page, place in MORE.items()}}
+
+
+def name_place(page: Path) -> Path:
+    """Return where a page of docs/ goes. The README of a directory is its index."""
+    return page.with_name("index.md") if page.name == "README.md" else page
+
+
+def list_sections(text: str) -> Mapping[str, list[tuple[str, str]]]:
+    """Return the sections of a page of contents that list pages, each with titles and links."""
+    parts = re.split(r"^## (.*)\n", text, flags=re.MULTILINE)[1:]
+    found = {head: ENTRY.findall(body) for head, body in zip(parts[::2], parts[1::2], strict=True)}
+    return {head: entries for head, entries in found.items() if entries}
+
+
+def add_navigation(text: str, path: Path, shown: Mapping[Path, Path]) -> str:
+    """Add what Sphinx makes its navigation of: the pages that the sections of a page list."""
+    trees = []
+    for head, entries in list_sections(text).items():
+        targets = [(title, Path(os.path.normpath(path.parent / link))) for title, link in entries]
+        names = [
+            f"{title} <{find_way(shown[target], path, shown).with_suffix('')}>"
+            for title, target in targets
+            if target in shown
+        ]
+        lines = [*names, *(GENERATED.get(head, ()) if path == CONTENTS else ())]
+        trees.append(
+            "\n".join(["```{toctree}", ":hidden:", f":caption: {head}", "", *lines, "```"])
+        )
+    return "\n\n".join([text.rstrip(), *trees]) + "\n"
+
+
+def find_way(place: Path, path: Path, shown: Mapping[Path, Path]) -> Path:
+    """Return a place of the site as a page names it."""
+    return Path(os.path.relpath(place, shown.get(path, Path(path.name)).parent))
 
 
 def page(path: Path, shown: Mapping[Path, Path]) -> str:
@@ -118,12 +158,14 @@ def page(path: Path, shown: Mapping[Path, Path]) -> str:
     def moved(found: re.Match[str]) -> str:
         target = Path(os.path.normpath(path.parent / found[2]))
         if target in shown:
-            return f"{found[1]}{shown[target]}{found[3]}"
+            return f"{found[1]}{find_way(shown[target], path, shown)}{found[3]}"
         if found[2].endswith((".svg", ".png")):
-            return f"{found[1]}{Path(found[2]).name}{found[3]}"
+            return f"{found[1]}{find_way(Path(target.name), path, shown)}{found[3]}"
         return f"{found[1]}{REPOSITORY}{target}{found[3]}"
 
-    return LINK.sub(moved, (ROOT / path).read_text())
+    text = (ROOT / path).read_text()
+    contents = path.name == "README.md" and path.is_relative_to("docs")
+    return LINK.sub(moved, add_navigation(text, path, shown) if contents else text)
 
 
 def inventory() -> bytes:
@@ -142,10 +184,11 @@ def write_source(programs: Path) -> None:
     """Put together what Sphinx reads."""
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(ROOT / "docs/docsite", SOURCE)
-    shown = {**places(), Path("docs/docsite/index.md"): Path("index.md")}
+    shown = places()
     for path, place in shown.items():
+        (SOURCE / place).parent.mkdir(exist_ok=True)
         (SOURCE / place).write_text(page(path, shown))
-    for picture in sorted([*(ROOT / "docs").glob("*.svg"), *(ROOT / "docs").glob("*.png")]):
+    for picture in sorted([*(ROOT / "docs").rglob("*.svg"), *(ROOT / "docs").rglob("*.png")]):
         shutil.copy(picture, SOURCE)
     (SOURCE / "ansible.inv").write_bytes(inventory())
     (SOURCE / "modules").mkdir(mode=0o755)

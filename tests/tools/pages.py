@@ -24,6 +24,7 @@ import adoption_tables
 import answer_tables
 import cdi_tables
 import comparison_tables
+import content_tables
 import drain_tables
 import evidence_tables
 import gpu_tables
@@ -81,6 +82,9 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "docker-before": adoption_tables.of_docker,
     "cuda": image_tables.drivers,
     "speed": comparison_tables.build_speed_table,
+    "modules": content_tables.build_module_table,
+    "roles": content_tables.build_role_table,
+    "playbooks": content_tables.build_playbook_table,
     "variables": variable_tables.build_variable_tables,
     "rollout-settings": variable_tables.build_rollout_settings_table,
     "other-owners": drain_tables.build_other_owners_table,

@@ -37,7 +37,10 @@ def tool() -> Iterator[ModuleType]:
             "[code](../plugins/modules/host.py)",
             f"[code]({MODULES}plugins/modules/host.py)",
         ),
-        ("docs/docsite/index.md", "![plan](../plan.svg)", "![plan](plan.svg)"),
+        ("docs/a.md", "![plan](plan.svg)", "![plan](plan.svg)"),
+        ("docs/a.md", "![plan](pictures/plan.svg)", "![plan](plan.svg)"),
+        ("docs/sub/a.md", "![plan](../plan.svg)", "![plan](../plan.svg)"),
+        ("docs/sub/a.md", "[b](../b.md#part)", "[b](../b.md#part)"),
     ],
 )
 def test_a_link_leads_to_the_same_from_the_site(
@@ -53,7 +56,12 @@ def test_a_link_leads_to_the_same_from_the_site(
     monkeypatch.setattr(tool, "ROOT", tmp_path)
     assert (
         tool.page(
-            Path(page), {Path("docs/b.md"): Path("b.md"), Path("SECURITY.md"): Path("security.md")}
+            Path(page),
+            {
+                Path("docs/b.md"): Path("b.md"),
+                Path("docs/sub/a.md"): Path("sub/a.md"),
+                Path("SECURITY.md"): Path("security.md"),
+            },
         )
         == wanted
     )

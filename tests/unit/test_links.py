@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit import tool_modules
+
 ROOT = Path(__file__).resolve().parents[2]
 TRACKED = subprocess.run(
     ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
@@ -91,13 +93,31 @@ def test_every_page_for_users_can_be_found_from_readme() -> None:
     ] == []
 
 
-def test_the_site_has_every_page_for_users() -> None:
-    """Its index is written by hand; a page that nobody put there would not be found."""
-    index = (ROOT / "docs/docsite/index.md").read_text()
-    shown = set(re.findall(r"^([a-z-]+)$", index, re.MULTILINE))
-    assert {
-        page.stem for page in PAGES if page.parts[:1] == ("docs",) and len(page.parts) == 2
-    } <= shown
+# The contents go by what people do, in this order. A section may begin with one of these words and
+# go on with its own.
+KINDS = ["Tutorials", "How to", "Explanation", "Reference", "Evidence", "Contribute"]
+
+
+def test_the_contents_list_each_page_once_by_what_people_do() -> None:
+    """The site's navigation is made of the same sections (tests/tools/docsite.py)."""
+    sections = tool_modules.loaded("docsite").list_sections((ROOT / "docs/README.md").read_text())
+    assert list(dict.fromkeys(head.partition(":")[0] for head in sections)) == KINDS
+    listed = Counter(
+        Path(os.path.normpath(Path("docs") / target))
+        for entries in sections.values()
+        for _title, target in entries
+    )
+    assert [str(page) for page, count in listed.items() if count > 1] == []
+    pages = {page for page in PAGES if page.parent == Path("docs")} - {Path("docs/README.md")}
+    assert pages - set(listed) == set()
+
+
+MOST_WORDS_OF_README = 1200
+
+
+def test_readme_is_read_in_five_minutes() -> None:
+    """A page that takes longer is a page of docs/, and README links to it."""
+    assert len((ROOT / "README.md").read_text().split()) <= MOST_WORDS_OF_README
 
 
 def test_the_page_for_extenders_names_files_and_tables_that_are_there() -> None:

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 )
 
 from tests.lab.kinds import KINDS
+from tests.unit import tool_modules
 
 ROOT = Path(__file__).resolve().parents[2]
 GITHUB = ROOT / ".github"
@@ -56,20 +57,14 @@ def test_a_visitor_finds(name: str) -> None:
     assert (ROOT / name).read_text().strip()
 
 
-# Steps of the playbooks, and the program for hosts: no other playbook uses them, and they are not
-# part of the contract.
-INTERNAL = {"host_program", "playbook_step"}
-
-
-def test_readme_names_everything_that_a_user_can_ask_for() -> None:
-    readme = (ROOT / "README.md").read_text()
-    modules = {
-        f"`gpufleet.nvidia.{path.stem}`"
-        for path in (ROOT / "plugins/modules").glob("*.py")
-        if path.stem not in INTERNAL
-    }
-    roles = {f"(roles/{path.name}/README.md)" for path in (ROOT / "roles").iterdir()}
-    assert sorted(name for name in modules | roles if name not in readme) == []
+def test_the_page_of_names_has_everything_that_a_user_can_ask_for() -> None:
+    """Its tables are generated, so this holds the tables to the files."""
+    page = (ROOT / "docs/modules.md").read_text()
+    internal = tool_modules.loaded("content_tables").INTERNAL
+    paths = [*(ROOT / "plugins/modules").glob("*.py"), *(ROOT / "playbooks").glob("*.yml")]
+    names = {f"`gpufleet.nvidia.{path.stem}`" for path in paths if path.stem not in internal}
+    roles = {f"(../roles/{path.name}/README.md)" for path in (ROOT / "roles").iterdir()}
+    assert sorted(name for name in names | roles if name not in page) == []
 
 
 SOURCES = [

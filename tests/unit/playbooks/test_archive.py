@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The archive that Galaxy gets: the same bytes from the same files, nothing that users have no use
-for, and all that README speaks of.
+for, and all that its pages speak of.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from tests.unit import tool_modules
 from tests.unit.playbooks import bare
 
 ROOT = Path(__file__).resolve().parents[3]
-README = (ROOT / "README.md").read_text()
+# The pages that show how to call the playbooks.
+SHOWN = "\n".join((ROOT / page).read_text() for page in ("README.md", "docs/playbooks.md"))
 PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
 MODULES = sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py"))
 ROLES = sorted(path.name for path in (ROOT / "roles").iterdir())
@@ -88,6 +89,8 @@ def test_what_its_own_pages_link_to_is_in_it(installed: Path) -> None:
     for page in [
         home / "README.md",
         home / "SECURITY.md",
+        home / "docs/README.md",
+        home / "docs/modules.md",
         *home.glob("roles/*/README.md"),
         home / "examples/README.md",
     ]:
@@ -141,15 +144,15 @@ def project(tmp_path: Path) -> Path:
 
 
 def commands() -> list[str]:
-    """README's ways to call a playbook of the collection, as it shows them."""
+    """Return the ways to call a playbook of the collection, as the pages show them."""
     return re.findall(
         r"^ *\$? *ansible-playbook -i inventory (.*?gpufleet\.nvidia\.\w+[^#\n]*)",
-        README,
+        SHOWN,
         re.MULTILINE,
     )
 
 
-def test_readme_shows_every_playbook() -> None:
+def test_the_pages_show_every_playbook() -> None:
     shown = {
         match for command in commands() for match in re.findall(r"gpufleet\.nvidia\.(\w+)", command)
     }
@@ -159,7 +162,7 @@ def test_readme_shows_every_playbook() -> None:
 
 # played on a real one: tests/integration/test_hand_over.py
 OF_A_CLUSTER = "gpufleet.nvidia.hand_over"
-# Everything is played in check mode, so what README says twice, with it and without, is one command.
+# Everything is played in check mode, so what a page says twice, with it and without, is one command.
 NOT_PLAYED = ("-b", "--become", "--check", "--diff")
 PLAYED = dict.fromkeys(
     " ".join(word for word in command.split() if word not in NOT_PLAYED)
@@ -175,7 +178,7 @@ BY_DAY = ("gpufleet.nvidia.plan", "gpufleet.nvidia.site -e @rollout.yml")
 @pytest.mark.parametrize(
     "command", ["playbooks/own.yml", *leave_unless(BY_NIGHT, PLAYED, BY_DAY.__contains__)]
 )
-def test_what_readme_says_works_from_the_archive(
+def test_what_the_pages_say_works_from_the_archive(
     command: str, installed: Path, project: Path
 ) -> None:
     arguments = command.split()

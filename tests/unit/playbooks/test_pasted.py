@@ -16,7 +16,7 @@ from tests.unit.playbooks.bare import play, written
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [
-    "README.md",
+    "docs/playbooks.md",
     "docs/troubleshooting.md",
     "examples/mixed/inventory/group_vars/debian_family.yml",
     "examples/mixed/inventory/group_vars/redhat_family.yml",
