@@ -124,7 +124,6 @@ options:
   validate_certs:
     description: Whether the certificate of AWX is checked. Unset leaves it to the environment and C(tower_cli.cfg), and else it is.
     type: bool
-seealso:
 """
 
 EXAMPLES = r"""
