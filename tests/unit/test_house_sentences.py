@@ -31,7 +31,6 @@ UNCONVERTED = {
     "docs/bench.md": 4,
     "docs/between-runs.md": 2,
     "docs/cdi.md": 11,
-    "docs/cluster.md": 4,
     "docs/comparison.md": 1,
     "docs/errors.md": 1,
     "docs/extending.md": 5,
