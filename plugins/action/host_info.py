@@ -33,6 +33,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     gpu_operator,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    kept_driver,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
     kernel_log,
 )
@@ -85,6 +88,8 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
         "sharing": sharing,
         "operator_toolkit": toolkit,
     }
+    unjudged = kept_driver.advise_on_change(facts.driver_change.value)
+    plan = dc.replace(plan, advice=(*plan.advice, *unjudged)) if unjudged else plan
     return base.Outcome(plan, {**host_report.report_host(policy, facts, plan), **more})
 
 

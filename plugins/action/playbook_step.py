@@ -32,6 +32,7 @@ STEPS: Mapping[str, str] = {
     "rollout_asked": "list_asked_hosts",
     "rollout_batch": "begin_or_end_batch",
     "rollout_cluster": "apply_to_clusters",
+    "rollout_driver": "change_driver",
     "rollout_plan": "plan_fleet",
     "rollout_report": "report_rollout",
     "rollout_settings": "check_rollout_settings",

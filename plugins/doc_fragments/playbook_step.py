@@ -132,6 +132,14 @@ options:
       - A table, or the same as text, V(change=driver.yml,after=check.yml).
       - Relative names are read from the directory in which the command is run.
     type: raw
+  keep_packages:
+    description:
+      - Whether the packages of the installed driver are kept on a host before a file C(change) of O(tasks) runs there, so that a person can
+        go back to them.
+      - V(try) keeps those that the package manager still has or, with apt, can fetch in this version, and names the others. V(require) fails
+        a host of which one is missing, before the file runs. V(never) keeps none.
+    type: str
+    default: try
   plan_file:
     description: The plan is written there as JSON, for people to review. See O(approved).
     type: str
@@ -258,6 +266,31 @@ options:
     type: str
     choices: [before, after, end]
     required: true
+"""
+
+    ROLLOUT_DRIVER = r"""
+description:
+  - Does for one host what a change of its driver by tasks of yours needs around it. The playbook C(gpufleet.nvidia.rollout) takes this step
+    where C(gpufleet_rollout_tasks) have a file C(change), and on a host whose change an earlier run has not judged.
+  - In a tree (O(root)) and in check mode it does nothing.
+extends_documentation_fragment:
+  - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.root
+  - gpufleet.nvidia.rollout.settings
+options:
+  point:
+    description:
+      - V(keep) keeps the packages of the driver on the host, notes there that a change begins, and releases the hold of this collection.
+      - V(judge) judges the newest look at the host, and fails where module, packages, units and the next kernel do not fit together.
+      - V(settle) notes on the host that it was judged and has come through.
+    type: str
+    choices: [keep, judge, settle]
+    required: true
+  driver:
+    description: What is done about the driver's packages, as for M(gpufleet.nvidia.host). With V(ignore) no hold is released.
+    type: str
+    choices: [ignore, advise, hold]
+    default: advise
 """
 
     ROLLOUT_REPORT = r"""

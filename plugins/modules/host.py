@@ -372,6 +372,20 @@ versions:
       description: The version of the NVIDIA Container Toolkit, of its package or of the program that no package has brought.
       type: str
       returned: always
+driver_change:
+  description:
+    - The change of the driver by tasks of yours in a rollout, as the host has it noted (C(/var/lib/gpufleet/kept)).
+    - C(state) is V(changing) from before the change until a run has judged the host, then V(settled) until the packages that were
+      kept for it are removed, and empty without such a change.
+  returned: always
+  type: dict
+  sample:
+    state: settled
+    release: 535.261.03
+    since: "2026-11-26"
+    gpus: 8
+    before: []
+    kept: 41
 drift:
   description:
     - Files that are not any more as this collection wrote them, before this run, by the digests in the host's journal.

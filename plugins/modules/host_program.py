@@ -30,7 +30,7 @@ attributes:
     details:
       - With O(program=observe) nothing is changed in any mode.
       - With O(program=transaction) files are staged, validated and discarded.
-      - With O(program=acknowledge) and O(program=container_check) nothing is done in check mode.
+      - With O(program=acknowledge), O(program=kept_packages) and O(program=container_check) nothing is done in check mode.
   diff_mode:
     support: none
     details:
@@ -46,12 +46,14 @@ options:
       - V(transaction) checks that files, units and packages still are what was seen, lets a program validate the staged files, writes
         them, restarts units, waits until they serve, and rolls everything back if they do not.
       - V(acknowledge) notes that a person was told how earlier transactions ended, and removes what such ones have left beside files.
+      - V(kept_packages) keeps the files of installed packages, so that a person can go back to them, and removes them again.
       - V(container_check) starts test containers through an engine and removes them again.
     type: str
     choices:
       - observe
       - transaction
       - acknowledge
+      - kept_packages
       - container_check
     required: true
   request:
@@ -85,7 +87,7 @@ EXAMPLES = r"""
 RETURN = r"""
 answer:
   description: The program's answer, written like O(request). A transaction that failed is an answer as well.
-  returned: success, except with O(program=acknowledge) and O(program=container_check) in check mode
+  returned: success, except with O(program=acknowledge), O(program=kept_packages) and O(program=container_check) in check mode
   type: str
   sample: eJyrVipOzkjNTVSyUjCsBQAflQQ5
 """
@@ -95,7 +97,7 @@ import json
 import zlib
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import kept_packages, observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import (
     entry as container_test_entry,
 )
@@ -108,12 +110,14 @@ PROGRAMS = {
     "observe": observe,
     "transaction": transaction_entry,
     "acknowledge": acknowledge,
+    "kept_packages": kept_packages,
     "container_check": container_test_entry,
 }
 
 # In check mode: what would be done.
 SKIPPED = {
     "acknowledge": "the host's journal would note who was told",
+    "kept_packages": "files of packages would be kept or removed",
     "container_check": "containers would be started and removed again",
 }
 
@@ -123,7 +127,13 @@ def main():
         argument_spec={
             "program": {
                 "type": "str",
-                "choices": ["observe", "transaction", "acknowledge", "container_check"],
+                "choices": [
+                    "observe",
+                    "transaction",
+                    "acknowledge",
+                    "kept_packages",
+                    "container_check",
+                ],
                 "required": True,
             },
             "request": {"type": "str", "required": True, "no_log": True},

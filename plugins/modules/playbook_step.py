@@ -41,6 +41,7 @@ options:
       - V(rollout_plan) plans a rollout from the look at all of its hosts.
       - V(rollout_batch) begins or ends one batch, as the rollout's gate.
       - V(rollout_cluster) applies to clusters what the hosts of a batch need before and after their change.
+      - V(rollout_driver) keeps the packages of a host's driver before your tasks change it, and judges the host afterwards.
       - V(rollout_soak) runs the check of your own on a host.
       - V(rollout_report) prints the outcome of a rollout.
       - V(keep_failure) keeps the message of a failed task.
@@ -52,6 +53,7 @@ options:
       - rollout_asked
       - rollout_batch
       - rollout_cluster
+      - rollout_driver
       - rollout_plan
       - rollout_report
       - rollout_settings

@@ -233,9 +233,13 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 # Options, and the steps of the playbooks that have them.
 OF_STEPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("results",), ("hand_over", "rollout_asked", "rollout_cluster", "rollout_plan")),
-    (("settings",), ("rollout_batch", "rollout_cluster", "rollout_plan", "rollout_report")),
+    (
+        ("settings",),
+        ("rollout_batch", "rollout_cluster", "rollout_driver", "rollout_plan", "rollout_report"),
+    ),
+    (("driver", "root", "transport"), ("rollout_driver",)),
     (("plan",), ("rollout_batch", "rollout_cluster", "rollout_report")),
-    (("point",), ("hand_over", "rollout_batch", "rollout_cluster")),
+    (("point",), ("hand_over", "rollout_batch", "rollout_cluster", "rollout_driver")),
     (("refused",), ("rollout_batch", "rollout_report")),
     (("declined",), ("rollout_batch",)),
     (("approvals", "fleet_policy"), ("rollout_plan",)),
@@ -253,7 +257,7 @@ OF_STEPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("plan_file", "plugin_wait", "seed", "soak", "soak_command", "tasks", "until", "waves"),
         ("rollout_settings",),
     ),
-    (("window",), ("rollout_settings",)),
+    (("keep_packages", "window"), ("rollout_settings",)),
     (
         ("context", "interval", "kubeconfig", "kubernetes_node", "rollout", "timeout", "to"),
         ("hand_over",),

@@ -91,8 +91,20 @@ EARLIER = [
         "Note the errors that the GPUs have had by now",
     ),
     ("Note the errors that the GPUs have had by now", "Run your tasks before the change"),
+    # the packages are those of before all that the user does
+    (
+        "Note the errors that the GPUs have had by now",
+        "Keep the packages of the driver before your tasks change it",
+    ),
+    (
+        "Keep the packages of the driver before your tasks change it",
+        "Run your tasks before the change",
+    ),
     ("Run your tasks before the change", "Run your tasks that change the host"),
-    ("Run your tasks that change the host", "Converge the host"),
+    ("Run your tasks that change the host", "Judge whether the driver fits together"),
+    ("Judge whether the driver fits together", "Converge the host"),
+    ("Run your tasks after the change", "Note on the host that its driver was judged"),
+    ("Note on the host that its driver was judged", "Put the host back into service"),
     ("Converge the host", "Verify that containers get their GPUs"),
     ("Verify that containers get their GPUs", "Run your tasks after the change"),
     ("Diagnose the GPUs while no work is on them", "Put the host back into service"),
@@ -108,6 +120,8 @@ def test_one_step_comes_before_another(first: str, then: str) -> None:
 LIMITED = [
     "Look at the host", "Ask whether the host can be drained", "Note the errors that the GPUs have had by now", "Converge the host",
     "Verify that containers get their GPUs", "Diagnose the GPUs while no work is on them", "Look for errors of the GPUs",
+    "Keep the packages of the driver before your tasks change it", "Judge whether the driver fits together",
+    "Note on the host that its driver was judged",
 ]  # fmt: skip
 
 
@@ -140,6 +154,13 @@ NEEDS = [
     ({"clusters": True}, ["cluster_before", "converge"], ["look_again", "cluster_after"], False),
     ({"clusters": True, "check": True}, ["cluster_before", "converge"], [], False),
     ({"verifies": True}, ["converge", "verify"], [], True),
+    (
+        {"unjudged": True},
+        ["driver_before", "driver_judged", "converge", "driver_settled"],
+        [],
+        False,
+    ),
+    ({"unjudged": True, "check": True}, ["converge"], [], True),
     ({"ends": True, "drains": True, "soaks": True}, ["end"], [], False),
 ]
 
@@ -160,3 +181,23 @@ def test_a_batch_includes_only_the_files_that_it_needs(
     }
     assert all((PLAYBOOKS / file).is_file() for files in found.values() for file in files)
     assert steps_of_batch.is_plain(found) == plain
+
+
+OWN = [
+    # the user's files, check mode, the files of a host
+    ({"change": "/y"}, False, ["driver_before", "own_change", "driver_judged", "converge", "driver_settled"]),
+    ({"change": "/y"}, True, ["own_change", "converge"]),
+    ({"before": "/x", "after": "/z"}, False, ["own_before", "converge", "own_after"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("own", "check", "change"), OWN)
+def test_only_a_file_that_may_change_the_driver_has_the_driver_judged(
+    own: dict[str, str], check: bool, change: list[str]
+) -> None:
+    needs = steps_of_batch.Needs(
+        ends=False, drains=False, soaks=False, clusters=False, verifies=False, check=check
+    )
+    found = steps_of_batch.choose_files(needs, own)
+    assert [Path(file).stem for file in found["change"]] == change
+    assert not steps_of_batch.is_plain(found)

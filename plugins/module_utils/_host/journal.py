@@ -15,6 +15,7 @@ before.
     DIR/said/ID.txt                 the output of a program that refused or failed: it may quote anything, and goes nowhere else
     DIR/pending.json                units that still run with the files from before: their restart was left to a person
     DIR/aside/                      files that are not true at the moment, set aside by a program that stays on the host
+    DIR/kept/           files of packages that a person can go back to (kept_packages.py)
     DIR/waiting/UNIT                a unit whose program found the lock taken, and which its holder starts afterwards
     DIR/stage-ID/                   copies that are being validated; gone when the transaction ends
     DIR/program/, DIR/job/          the executor as a program of the host's own, and its input
@@ -53,6 +54,7 @@ PARTS = (
     "originals",
     "said",
     "aside",
+    "kept",
     "waiting",
     "program",
     "job",

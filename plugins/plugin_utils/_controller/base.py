@@ -57,6 +57,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     earlier_runs,
     work,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    kept_driver,
+    kept_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
     journal as report_journal,
 )
@@ -169,6 +173,7 @@ def converge_host(
         if not task.check
         else ()
     )
+    noted = (*noted, *drop_kept_packages(task, one.outcome, one.answer))
     in_table = shows_diffs_in_table(action, task_vars)
     shaped = shape_result(
         one.outcome,
@@ -334,6 +339,26 @@ def acknowledge_rollbacks(
     )
     if reported.ids or reported.strays:
         transport.run_host_program(action, "acknowledge", reported.build_message(), task_vars, way)
+
+
+def drop_kept_packages(task: Task, outcome: Outcome, answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Remove the packages that are kept on the host, once the change for which they were kept has
+    been judged, or if all of this collection goes. Return the reason if that failed.
+    """
+    state = (outcome.facts.get("driver_change") or {}).get("state")
+    goes = task.wanted.state == "absent"
+    if task.check or results.describe_answer_trouble(answer) or not state:
+        return ()
+    if state != kept_driver.SETTLED and not goes:
+        return ()
+    request = kept_driver.build_removing_request(settled=not goes)
+    reply = transport.run_host_program(
+        task.action, kept_driver.PROGRAM, request, task.task_vars, task.way
+    )
+    if not reply["error"]:
+        return ()
+    wrong = reply["error"]["message"]
+    return (kept_messages.NOT_REMOVED.fill(path=kept_driver.DIRECTORY, problem=wrong),)
 
 
 def list_planned_effects(

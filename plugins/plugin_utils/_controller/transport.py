@@ -65,6 +65,10 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
             "system failures trust linker rpc.unix_http commands host_files keyed journal transaction.waiting transaction.journal_writer "
             "transaction.acknowledge"
         ),
+        "kept_packages": (
+            "system failures trust linker rpc.unix_http commands host_files keyed journal transaction.waiting transaction.journal_writer "
+            "kept_packages"
+        ),
         "container_check": (
             "trust linker projection.selection rpc.unix_http host_files commands container_test.http_api causes failures rpc.grpc_wire "
             "rpc.cri container_test.entry container_test.cri_messages"

@@ -30,7 +30,9 @@ def list_asked_hosts(action: ActionBase, task_vars: dict[str, Any]) -> dict[str,
 def is_host_asked(variables: Mapping[str, Any], results: str) -> bool:
     """Tell whether an orchestrator has to be asked about a host before the rollout is planned."""
     look = rollout_plan.get_host_look(variables, results)
-    if left_out.explain_broken_host(look):
+    # A host in the middle of a change of its driver may be out of service by an earlier run.
+    unjudged = left_out.is_change_unjudged(look)
+    if left_out.explain_unknown_host(look) if unjudged else left_out.explain_broken_host(look):
         return False
     by = [
         str(name) for name in waves.parse_written_list(variables.get("gpufleet_drain_by") or "auto")

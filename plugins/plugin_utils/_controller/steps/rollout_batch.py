@@ -160,7 +160,8 @@ def find_needs(
     ]
     drains = any(registered.DRAIN_CHECK in variables for variables in known)
     verifies = not task.check and any(map(host_variables.wants_verification, known))
-    return steps_of_batch.Needs(ends, drains, soaks, clusters, verifies, task.check)
+    unjudged = any(task.plan["hosts"][host].get("unjudged") for host in task.classes)
+    return steps_of_batch.Needs(ends, drains, soaks, clusters, verifies, task.check, unjudged)
 
 
 def admit_batch_hosts(

@@ -88,7 +88,9 @@ def plan_fleet(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
         **convert_rollout_plan(planned, is_bound),
         "clusters": clusters,
         "rendered": clusters or any(of_host.get(DIRECTORY) for of_host in every),
-        "plain": is_rollout_plain(every, clusters, wanted, args["settings"], check),
+        "plain": is_rollout_plain(
+            every, clusters, wanted, args["settings"], check, unjudged=planned.has_unjudged_hosts
+        ),
         "approved_changes": changes,
         "lines": lines,
     }
@@ -212,6 +214,7 @@ def read_fleet(
             if check.get("outcome") == "ready" or is_interrupted_by_tasks(known[host], tasks)
         ),
         first=frozenset(host for host, check in checks.items() if was_drained_before(check)),
+        changes=bool(tasks.get("change")),
         others={
             host: str(check.get("why") or check.get("msg"))
             for host, check in checks.items()
@@ -231,10 +234,13 @@ def is_rollout_plain(
     wanted: settings.RolloutSettings,
     given: Mapping[str, Any],
     check: bool,
+    *,
+    unjudged: bool = False,
 ) -> bool:
     """Tell whether no batch of a rollout needs anything around the change of its hosts.
 
-    every: the variables of each host. given: the settings as the tasks hand them on.
+    every: the variables of each host. given: the settings as the tasks hand them on. unjudged:
+    whether a host has a change of its driver that no run has judged.
     """
     needs = steps_of_batch.Needs(
         ends=False,
@@ -243,6 +249,7 @@ def is_rollout_plain(
         clusters=clusters,
         verifies=True,
         check=check,
+        unjudged=unjudged,
     )
     return steps_of_batch.is_plain(steps_of_batch.choose_files(needs, given.get("tasks") or {}))
 
@@ -353,5 +360,8 @@ def show_rollout_host(host: rollout.RolloutHost) -> dict[str, Any]:
     values = dc.asdict(host)
     return {
         "class": values["hardware"],
-        **{key: values[key] for key in ("state", "why", "domain", "change", "gpus", "running")},
+        **{
+            key: values[key]
+            for key in ("state", "why", "domain", "change", "gpus", "running", "unjudged")
+        },
     }

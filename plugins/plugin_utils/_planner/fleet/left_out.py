@@ -22,15 +22,25 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    kept_driver,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import findings
 
 SHOWN = 2  # findings that a sentence names
 
 
-def explain_left_out(result: Mapping[str, Any]) -> str:
-    """Explain why a host cannot be part of a rollout, by the look at it. Return '' if it can."""
+def explain_left_out(result: Mapping[str, Any], *, changes: bool = False) -> str:
+    """Explain why a host cannot be part of a rollout, by the look at it. Return '' if it can.
+
+    changes: whether the user's own tasks change drivers. Then a host that an earlier run left in the
+    middle of such a change is taken again, whatever state its driver is in.
+    """
     working = (result.get("work") or {}).get("at_work")
-    broken = explain_broken_host(result, before=True) or explain_sick_host(result)
+    if changes and is_change_unjudged(result):
+        broken = explain_unknown_host(result, before=True)
+    else:
+        broken = explain_broken_host(result, before=True) or explain_sick_host(result)
     return broken or (messages.AT_WORK.fill(transaction=working) if working else "")
 
 
@@ -39,11 +49,9 @@ def explain_broken_host(result: Mapping[str, Any], *, before: bool = False) -> s
 
     before: whether the look was before the rollout.
     """
-    if not result or result.get("unreachable"):
-        row = messages.UNREACHABLE_BEFORE if before else messages.UNREACHABLE
-        return row.fill(detail=get_message_detail(result.get("msg")))
-    if result.get("failed"):
-        return messages.LOOK_FAILED.fill(detail=get_message_detail(result.get("msg")))
+    unknown = explain_unknown_host(result, before=before)
+    if unknown:
+        return unknown
     if result.get("problem"):
         problem = bounds.shorten_text(str(result["problem"]), layout.SENTENCE)
         return messages.PROBLEM.fill(problem=problem)
@@ -52,6 +60,26 @@ def explain_broken_host(result: Mapping[str, Any], *, before: bool = False) -> s
         row = messages.DRIVER_BROKEN_BEFORE if before else messages.DRIVER_BROKEN
         return row.fill(detail=get_message_detail(driver.get("evidence")))
     return ""
+
+
+def explain_unknown_host(result: Mapping[str, Any], *, before: bool = False) -> str:
+    """Explain why the state of a host is not known. Return '' if it is.
+
+    before: whether the look was before the rollout.
+    """
+    if not result or result.get("unreachable"):
+        row = messages.UNREACHABLE_BEFORE if before else messages.UNREACHABLE
+        return row.fill(detail=get_message_detail(result.get("msg")))
+    if result.get("failed"):
+        return messages.LOOK_FAILED.fill(detail=get_message_detail(result.get("msg")))
+    return ""
+
+
+def is_change_unjudged(result: Mapping[str, Any]) -> bool:
+    """Tell whether an earlier run has begun to change the driver of a host, and none has judged it
+    since.
+    """
+    return (result.get("driver_change") or {}).get("state") == kept_driver.CHANGING
 
 
 def explain_sick_host(result: Mapping[str, Any]) -> str:

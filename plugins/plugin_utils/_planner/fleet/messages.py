@@ -73,6 +73,12 @@ WRONG_END = Sentence(
     why="a rollout does not end there",
     next="Write it as {choices}",
 )
+WRONG_KEEPING = Sentence(
+    "rollout.keep-packages",
+    "gpufleet_rollout_keep_packages is {value!r}",
+    why="it is none of {choices}",
+    next="Write it as gpufleet_rollout_keep_packages: try",
+)
 
 # ---------------------------------------------------------------- files of tasks, commands and
 # sinks
@@ -354,6 +360,32 @@ GROUP_FULL = Sentence(
 GROUP_FULL_OF_SEVERAL = Sentence(
     "room.full-of-several",
     "{hosts} are still out of service, and of the {group} only {allowed} may be at once (gpufleet_rollout_max_unavailable)",
+)
+
+# ---------------------------------------------------------------- after a change of the driver
+WAY_BACK = Sentence(
+    "moved.way-back", "Correct it and run again, or go back to the driver before: {command}"
+)
+NO_WAY_BACK = Sentence("moved.no-way-back", "Correct it and run again")
+MOVED_BROKEN = Sentence(
+    "moved.broken", "after your change the host does not serve its GPUs: {found}", next="{back}"
+)
+MOVED_NOT_LOADED = Sentence(
+    "moved.not-loaded",
+    "after your change the NVIDIA kernel module is not loaded{detail}",
+    next="{back}",
+)
+MOVED_FEWER_GPUS = Sentence(
+    "moved.fewer-gpus",
+    "the host had {before} GPUs before your change, and has {now} after it",
+    next="{back}",
+)
+MOVED_APART = Sentence(
+    "moved.apart", "after your change the driver does not fit together: {found}", next="{back}"
+)
+MOVED_SICK = Sentence("moved.sick", "after your change GPUs are sick: {found}", next="{step}")
+UNITS_UNKNOWN = Sentence(
+    "moved.units-unknown", "the units that this machine needs are not known: {problem}"
 )
 
 # ---------------------------------------------------------------- what a second look finds

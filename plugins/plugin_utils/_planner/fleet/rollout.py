@@ -62,11 +62,14 @@ class Fleet:
     unverified: frozenset[str] = frozenset()
     # host -> why it is left out, by what its look does not tell
     others: Mapping[str, str] = dc.field(default_factory=dict)
+    changes: bool = False  # whether a file of the user's may change drivers
 
 
 @dc.dataclass(frozen=True)
 class RolloutHost:
-    """A host in a rollout. change: the digest of what it plans, '' for nothing."""
+    """A host in a rollout. change: the digest of what it plans, '' for nothing. unjudged: an earlier
+    run has begun to change its driver, and none has judged it since.
+    """
 
     name: str
     state: str
@@ -76,6 +79,7 @@ class RolloutHost:
     change: str
     gpus: int = 0
     running: tuple[str, ...] = ()  # the engines that were configured and ran
+    unjudged: bool = False
 
 
 @dc.dataclass(frozen=True)
@@ -104,6 +108,11 @@ class Rollout:
     def canaries(self) -> list[str]:
         return [host for batch in self.batches if batch.wave == CANARY for host in batch.hosts]
 
+    @property
+    def has_unjudged_hosts(self) -> bool:
+        """Tell whether a host that is changed has a change of its driver that was not judged."""
+        return any(host.unjudged and host.state == DO for host in self.hosts.values())
+
     def list_hosts_in_state(self, state: str) -> list[str]:
         """List the hosts in a state, in their natural order."""
         return sorted(
@@ -130,7 +139,7 @@ def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
         settings.seed,
     )
     # stable: else the order is as it was
-    line.sort(key=lambda h: (h not in fleet.first, bool(hosts[h].change)))
+    line.sort(key=lambda h: (h not in fleet.first and not hosts[h].unjudged, bool(hosts[h].change)))
     first = list_canaries(line, hosts, settings.canaries, fleet)
     canaries = frozenset(first)
     hosts_of_waves = [
@@ -160,7 +169,8 @@ def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
 def judge_rollout_hosts(fleet: Fleet, settings: RolloutSettings) -> dict[str, RolloutHost]:
     """Return each host with its state, class, domain and change."""
     why = {
-        host: left_out.explain_left_out(result) or explain_left_out_elsewhere(fleet, host, result)
+        host: left_out.explain_left_out(result, changes=fleet.changes)
+        or explain_left_out_elsewhere(fleet, host, result)
         for host, result in fleet.results.items()
     }
     views = {
@@ -188,11 +198,21 @@ def judge_rollout_hosts(fleet: Fleet, settings: RolloutSettings) -> dict[str, Ro
             why[name], digest = unapproved, ""
         # A host that an earlier run left out of service has to be put back, even if it is as
         # desired.
-        state = LEFT_OUT if why[name] else DO if digest or name in fleet.first else DONE
+        unjudged = left_out.is_change_unjudged(result)
+        again = name in fleet.first or unjudged
+        state = LEFT_OUT if why[name] else DO if digest or again else DONE
         gpus = len((result.get("driver") or {}).get("gpus") or ())
         runs = hardware.list_running_engines(result)
         judged[name] = RolloutHost(
-            name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, gpus, runs
+            name,
+            state,
+            why[name],
+            classes.get(name, ""),
+            domains.get(name, ""),
+            digest,
+            gpus,
+            runs,
+            unjudged,
         )
     return judged
 

@@ -50,6 +50,7 @@ class RolloutSettings:
     plugin_wait: int = 90
     approved_changes: approval.Approved | None = None
     until: str = "end"
+    keep_packages: str = "try"
     events: tuple[str, ...] = ()
 
 
@@ -121,6 +122,17 @@ def parse_until(value: Any) -> str:
     """Return how far the run goes. Raise PlanError for an unknown word."""
     if value not in UNTIL:
         raise PlanError(messages.WRONG_END.fill(value=value, choices=" or ".join(UNTIL)))
+    return str(value)
+
+
+KEEPING = ("try", "require", "never")
+
+
+def parse_keeping(value: Any) -> str:
+    """Return whether packages of the driver are kept. Raise PlanError for an unknown word."""
+    if value not in KEEPING:
+        choices = ", ".join(KEEPING)
+        raise PlanError(messages.WRONG_KEEPING.fill(value=value, choices=choices))
     return str(value)
 
 
@@ -246,6 +258,7 @@ READ: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "plugin_wait": ("plugin_wait", build_number_parser("plugin_wait")),
     "approved_changes": ("approved_changes", approval.parse_approved_digests),
     "until": ("until", parse_until),
+    "keep_packages": ("keep_packages", parse_keeping),
     "events": (
         "events",
         lambda value: sink.parse_sink(f"{PREFIX}events", list_of(value), file=True),

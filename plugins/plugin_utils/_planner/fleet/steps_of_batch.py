@@ -23,7 +23,8 @@ class Needs:
 
     ends: the gate lets it not start. drains: an orchestrator was asked about one of its hosts.
     soaks: its hosts are looked at again after a while. clusters: objects are applied before and
-    after. verifies: one of its hosts has an image for verification. check: check mode.
+    after. verifies: one of its hosts has an image for verification. check: check mode. unjudged: one
+    of its hosts has a change of its driver that no run has judged.
     """
 
     ends: bool
@@ -32,6 +33,7 @@ class Needs:
     clusters: bool
     verifies: bool
     check: bool
+    unjudged: bool = False
 
 
 def choose_files(needs: Needs, own: Mapping[str, str]) -> dict[str, list[str]]:
@@ -44,6 +46,8 @@ def choose_files(needs: Needs, own: Mapping[str, str]) -> dict[str, list[str]]:
         return {"change": [f"{DIRECTORY}/end.yml"], "held": [f"{DIRECTORY}/end.yml"], "last": []}
     # The objects of a cluster are applied once, by the first host, which may be held.
     first = [("cluster_before", needs.clusters)]
+    # A file of the user's may change the driver, and nobody else knows of it.
+    driver = (bool(own.get("change")) or needs.unjudged) and not needs.check
     change = [
         *first,
         ("drain", needs.drains),
@@ -52,12 +56,15 @@ def choose_files(needs: Needs, own: Mapping[str, str]) -> dict[str, list[str]]:
             "gpu_errors_before",
             needs.soaks,
         ),
+        ("driver_before", driver),
         ("own_before", bool(own.get("before"))),
         ("own_change", bool(own.get("change"))),
+        ("driver_judged", driver),
         ("converge", True),
         ("verify", needs.verifies),
         ("own_after", bool(own.get("after"))),
         ("diagnose", needs.soaks and needs.drains),
+        ("driver_settled", driver),
         ("undrain", needs.drains),
     ]
     last = [

@@ -25,6 +25,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    kept_driver,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
     host_health,
 )
@@ -75,6 +78,7 @@ def report_compared_values(facts: seen_host.HostFacts) -> dict[str, Any]:
             "driver": facts.seen.driver.version,
             "toolkit": packages.get_installed_toolkit(facts.installation.toolkit),
         },
+        "driver_change": kept_driver.report_change(facts.driver_change.value),
         "drift": originals.list_drift(facts.earlier),
         "pending": list(facts.earlier.journal_if_asked.get("pending") or ()),
     }

@@ -64,6 +64,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
     driver_state,
     gpus,
     keeping,
+    kept_driver,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     detect as containerd_detect,
@@ -176,6 +177,7 @@ def list_host_questions(policy: Policy) -> list[queries.Question]:
     every: tuple[protocols.AskingRoom, ...] = (
         gpus,
         keeping,
+        kept_driver,
         device_nodes,
         persistence,
         consumers,
@@ -415,6 +417,7 @@ class HostFacts:
     plugin: device_plugin.PluginFacts
     dra: dra.DraFacts
     keeping: keeping.KeepingFacts
+    driver_change: Fact[kept_driver.DriverChange]
     consumers: consumers.ConsumerFacts
     swarm: Fact[swarm.SwarmFacts]
     sharing: sharing_resource.SharingFacts
@@ -457,6 +460,7 @@ def read_host_facts(
         plugin=device_plugin.read_plugin_facts(obs),
         dra=dra.read_dra_facts(obs),
         keeping=keeping.read_keeping_facts(policy, obs),
+        driver_change=kept_driver.read_change_fact(policy, obs),
         consumers=consumers.read_consumer_facts(obs),
         swarm=offers,
         sharing=sharing_resource.read_sharing_facts(policy, obs),

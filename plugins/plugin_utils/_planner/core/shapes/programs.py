@@ -60,6 +60,7 @@ _CASE: Mapping[str, Shape] = {
     "name": MESSAGE, "ok": Flag(), "expected": Keyed(PATH, WORD), "found": Keyed(PATH, WORD), "listed": PATHS, "unexpected": PATHS,
     "record": TEXTS, "problems": TEXTS, "again": TEXTS, "error": Maybe(TableShape({"step": WORD, "message": MESSAGE})), "seconds": SECONDS,
 }  # fmt: skip
+_KEPT: Mapping[str, Shape] = {"name": NAME, "arch": WORD, "version": VERSION}
 
 ROWS: Mapping[str, Shape] = {
     "transaction": TableShape(
@@ -73,6 +74,14 @@ ROWS: Mapping[str, Shape] = {
         }
     ),
     "acknowledge": TableShape({"swept": PATHS, "error": Maybe(MESSAGE)}),
+    "kept_packages": TableShape(
+        {
+            "schema": SCHEMA, "state": WORD, "again": Flag(), "ran": Items(TableShape(_RAN)),
+            "kept": Items(TableShape({**_KEPT, "file": NAME, "sha256": NAME, "size": NUMBER})),
+            "left": Items(TableShape({**_KEPT, "why": WORD})),
+            "error": Maybe(TableShape({"message": MESSAGE, "next": MESSAGE})),
+        }
+    ),
     "container_check": TableShape(
         {
             "schema": SCHEMA, "cases": Items(TableShape(_CASE), exactly="cases"),

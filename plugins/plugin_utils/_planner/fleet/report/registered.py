@@ -42,6 +42,11 @@ HEALTH_BEFORE, HEALTH, DIAGNOSIS = (
     "gpufleet_rollout_health",
     "gpufleet_rollout_diagnosis",
 )
+DRIVER_KEPT, DRIVER_JUDGED, DRIVER_SETTLED = (
+    "gpufleet_rollout_driver_kept",
+    "gpufleet_rollout_driver_judged",
+    "gpufleet_rollout_driver_settled",
+)
 SOAK_COMMAND = "gpufleet_rollout_soak_result"
 
 

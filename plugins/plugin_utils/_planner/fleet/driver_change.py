@@ -1,0 +1,179 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Judge a host after a user's change of its driver, before it returns to service: whether module,
+libraries, packages, the units of the machine and the next kernel fit together.
+
+The findings are those of a look. A table says which of them keep a host out of service.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    Sentence,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    left_out,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    keeping_messages as keeping,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    kept_driver,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    messages as driver,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import findings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import (
+    messages as platform,
+)
+
+SHOWN = 3  # findings that a sentence names
+CODE = re.compile(r" \[([a-z0-9-]+\.[a-z0-9-]+)\]$")
+UNKNOWN_UNITS = "moved.units-unknown"
+
+
+@dc.dataclass(frozen=True)
+class Row:
+    """A finding after a change. blocks: it keeps the host out of service. why: the reason for that,
+    for people.
+    """
+
+    row: Sentence
+    blocks: bool
+    why: str
+
+
+REFUSE = "the parts refuse one another, now or at their next start"
+NEXT_BOOT = "the next boot ends with no GPU, and may come when work is on the host"
+NO_SERVICE = "the module does not serve the GPU"
+NO_CUDA = "CUDA does not start"
+OWNERS = "it was so before, and the driver fits now; a hold is the choice of the host's owner"
+ROWS: tuple[Row, ...] = (
+    Row(keeping.PARTS_DIFFER, True, REFUSE),
+    Row(keeping.NEXT_KERNEL_LACKS_MODULE, True, NEXT_BOOT),
+    Row(keeping.HEADERS_MISSING, True, NEXT_BOOT),
+    Row(keeping.BUILD_FAILED, True, NEXT_BOOT),
+    Row(keeping.DKMS_STOPS, True, NEXT_BOOT),
+    Row(keeping.NOUVEAU_LOADED, True, NO_SERVICE),
+    Row(keeping.NOUVEAU_NOT_KEPT_OUT, True, NEXT_BOOT),
+    Row(keeping.UNSIGNED_MODULE, True, NO_SERVICE),
+    Row(keeping.KEY_NOT_ENROLLED, True, NO_SERVICE),
+    Row(keeping.SIGNATURES_ENFORCED, True, NO_SERVICE),
+    Row(keeping.OPEN_ON_OLD_GPU, True, NO_SERVICE),
+    Row(keeping.PROPRIETARY_ON_NEW_GPU, True, NO_SERVICE),
+    Row(keeping.NO_DRIVER_FOR_OLD_GPU, True, NO_SERVICE),
+    Row(keeping.NOT_CHECKED, True, "a match that is not known is none"),
+    Row(keeping.WILL_MOVE, False, OWNERS),
+    Row(keeping.MOVES_AT_BOOT, False, OWNERS),
+    Row(keeping.APT_UNREAD, False, OWNERS),
+    Row(driver.OTHER_LIBRARIES, True, "a container may get either of the two"),
+    Row(driver.OTHER_MODULE_AFTER_REBOOT, True, NEXT_BOOT),
+    Row(driver.NO_MODULE_AFTER_REBOOT, True, NEXT_BOOT),
+    Row(driver.GPUS_LOST, True, "the driver before it may have served them"),
+    Row(driver.GPUS_HELD, False, "a person keeps them from containers"),
+    Row(driver.GPUS_EXCLUDED, False, "a person keeps them from containers"),
+    Row(platform.FM_ABSENT, True, NO_CUDA),
+    Row(platform.FM_OTHER_VERSION, True, NO_CUDA),
+    Row(platform.FM_OFF, True, NO_CUDA),
+    Row(platform.FM_FAILED, True, NO_CUDA),
+    Row(platform.NVLSM_ABSENT, True, "the fabric does not come up"),
+    Row(platform.IMEX_OTHER_VERSION, True, REFUSE),
+    Row(platform.IMEX_TWICE, True, "claims of ComputeDomains fail"),
+    Row(platform.DOMAINS_TOO_OLD, True, "claims of ComputeDomains fail"),
+    Row(platform.FM_ABSENT_KUBERNETES, False, "a driver container may bring its own"),
+    Row(platform.FM_IN_RACK, False, "the GPUs work without it"),
+    Row(platform.IMEX_NOT_MASKED, False, "claims work until something starts the unit"),
+    Row(platform.IMEX_BY_HOST, False, "a gate of the DRA driver may want it so"),
+    Row(platform.IMEX_FAILED, False, "jobs or the DRA driver may start IMEX"),
+    Row(platform.PERSISTENCE_OFF, False, "the first container waits, and works"),
+)
+BLOCKING: frozenset[str] = frozenset(row.row.code for row in ROWS if row.blocks)
+OF_PLATFORM = "platform."
+
+
+@dc.dataclass(frozen=True)
+class Finding:
+    """A finding that keeps a host out of service."""
+
+    code: str
+    text: str
+
+
+def list_blocking_findings(look: Mapping[str, Any]) -> list[Finding]:
+    """List the findings of a look at a host that keep it out of service, in the order of the table."""
+    found = [Finding(code, text) for text in look.get("advice") or () if (code := read_code(text))]
+    # Of a unit the verdict counts: one code may be wrong on one host and advice on another.
+    units = (look.get("platform") or {}).get("needs") or ()
+    told = [f for f in found if f.code in BLOCKING and not f.code.startswith(OF_PLATFORM)]
+    told += [
+        Finding(str(unit.get("code")), str(unit.get("why")))
+        for unit in units
+        if unit.get("verdict") == "wrong"
+    ]
+    unknown = str((look.get("platform") or {}).get("unknown") or "")
+    told += (
+        [Finding(UNKNOWN_UNITS, str(messages.UNITS_UNKNOWN.fill(problem=unknown)))]
+        if unknown
+        else []
+    )
+    return list({finding.code: finding for finding in told}.values())
+
+
+def read_code(text: Any) -> str:
+    """Return the code at the end of a sentence of a result, '' if it has none."""
+    found = CODE.search(str(text))
+    return found[1] if found else ""
+
+
+def list_codes_before(look: Mapping[str, Any]) -> list[str]:
+    """List the codes that a judgement would find before the change."""
+    return [finding.code for finding in list_blocking_findings(look)]
+
+
+def explain_bad_change(
+    look: Mapping[str, Any], before: kept_driver.DriverChange, way_back: str = ""
+) -> Message | None:
+    """Explain why a host does not return to service after a change of its driver; None if it may.
+
+    before: what is noted of the driver before the change. way_back: the command by which a person
+    goes back, '' if there is none.
+    """
+    back = messages.WAY_BACK.fill(command=way_back) if way_back else messages.NO_WAY_BACK.fill()
+    broken = left_out.explain_broken_host(look)
+    if broken:
+        return messages.MOVED_BROKEN.fill(found=broken, back=back)
+    driver_now = look.get("driver") or {}
+    if driver_now.get("state") == "not-loaded":
+        detail = left_out.get_message_detail(driver_now.get("evidence"))
+        return messages.MOVED_NOT_LOADED.fill(detail=detail, back=back)
+    now = len(driver_now.get("gpus") or ())
+    if now < before.gpus:
+        return messages.MOVED_FEWER_GPUS.fill(before=before.gpus, now=now, back=back)
+    found = list_new_findings(look, before)
+    if found:
+        said = names.show_few_texts([finding.text for finding in found], SHOWN, "; ")
+        return messages.MOVED_APART.fill(found=said, back=back)
+    sick = findings.list_present_findings(look.get("health") or {})
+    if sick:
+        said = names.show_few_texts(findings.name_findings(sick), SHOWN, "; ")
+        return messages.MOVED_SICK.fill(found=said, step=str(sick[0].get("next") or ""))
+    return None
+
+
+def list_new_findings(look: Mapping[str, Any], before: kept_driver.DriverChange) -> list[Finding]:
+    """List what keeps a host out and counts after the change. If the driver has not moved, a
+    finding of before is not blamed on the change.
+    """
+    found = list_blocking_findings(look)
+    moved = (look.get("driver") or {}).get("version") != before.release
+    return [finding for finding in found if moved or finding.code not in before.before]

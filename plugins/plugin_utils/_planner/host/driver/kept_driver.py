@@ -1,0 +1,284 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep the packages of a driver before a user's change, and know whether a change was judged.
+
+The host has a record of the change that began, so that any later run finds it: that of a controller
+which died between the change and the judgement, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    Sentence,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    JOURNAL_DIR,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    OWN_RECORD,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import earlier_runs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_packages,
+    holding,
+    holding_messages,
+    package_movers,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    kept_messages as messages,
+)
+
+PROGRAM = "kept_packages"  # of the host's side
+DIRECTORY = f"{JOURNAL_DIR}/kept"
+PACKAGES = f"{DIRECTORY}/packages"
+RECORD = queries.ask_for_file(f"{DIRECTORY}/record.json", keep=OWN_RECORD, max=1 << 16)
+CHANGING, SETTLED = "changing", "settled"
+# A driver of Debian is some 50 packages of 400 MB, with its 32-bit libraries 90.
+MOST_PACKAGES, MOST_BYTES, RESERVE = 200, 2 << 30, 1 << 30
+DOWNLOAD_SECONDS = 600
+SHOWN = 4  # packages that a sentence names
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
+CODE = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
+# Why a package is not kept (module_utils/_host/kept_packages.py).
+REASONS: Mapping[str, Sentence] = {
+    "no-file": messages.NO_FILE,
+    "no-digest": messages.NO_DIGEST,
+    "other-digest": messages.OTHER_DIGEST,
+    "not-fetched": messages.NOT_FETCHED,
+    "too-many": messages.TOO_MANY,
+    "too-large": messages.TOO_LARGE,
+    "no-room": messages.NO_ROOM,
+    "failed": messages.NOT_COPIED,
+}
+VALUES: Mapping[str, Any] = {
+    "most": MOST_PACKAGES,
+    "bytes": MOST_BYTES,
+    "reserve": RESERVE,
+    "path": PACKAGES,
+}
+# The commands by which a person goes back, by the package manager.
+WAY_BACK: Mapping[str, str] = {
+    "apt": f"apt-get install --allow-downgrades {PACKAGES}/*.deb",
+    "dnf": f"dnf downgrade {PACKAGES}/*.rpm",
+    "zypper": f"zypper install --oldpackage {PACKAGES}/*.rpm",
+}
+
+
+@dc.dataclass(frozen=True)
+class DriverChange:
+    """The change of a driver that is noted on a host.
+
+    state: '' for none, changing for one that was not judged, settled for one that was. release: the
+    driver before it, gpus: how many it served then. before: codes that a judgement would have found
+    then. kept: how many packages are kept.
+    """
+
+    state: str = ""
+    release: str = ""
+    since: str = ""
+    gpus: int = 0
+    before: tuple[str, ...] = ()
+    kept: int = 0
+
+
+def list_questions(policy: Policy) -> list[queries.Question]:
+    """Return the question about the record, for a host that runs."""
+    return [RECORD] if policy.root == "/" else []
+
+
+def read_change_fact(policy: Policy, obs: Observation) -> Fact[DriverChange]:
+    """Return the change that is noted on a host, to be read when it is needed."""
+    return Fact(lambda: read_change(obs) if policy.root == "/" else DriverChange())
+
+
+def read_change(obs: Observation) -> DriverChange:
+    """Return the change that is noted on a host. One whose record cannot be read was not judged."""
+    file = obs.get_file(f"{DIRECTORY}/record.json", OWN_RECORD)
+    if not file.exists and not file.error:
+        return DriverChange()
+    try:
+        values = json_bounds.load_bounded_json(file.text or "{}")
+    except ValueError:
+        values = {}
+    return parse_change(values if isinstance(values, dict) else {})
+
+
+def parse_change(values: Mapping[str, Any]) -> DriverChange:
+    """Return a change by the values of its record, as far as they have their forms."""
+    before = values.get("before")
+    codes = [code for code in before if isinstance(code, str)] if isinstance(before, list) else []
+    since, release = str(values.get("since")), str(values.get("release"))
+    return DriverChange(
+        state=SETTLED if values.get("state") == SETTLED else CHANGING,
+        release=release if driver_packages.RELEASE.fullmatch(release) else "",
+        since=since if DATE.fullmatch(since) else "",
+        gpus=_read_count(values.get("gpus")),
+        before=tuple(code for code in codes if CODE.fullmatch(code)),
+        kept=_read_count(values.get("kept")),
+    )
+
+
+def _read_count(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value < 1 << 16 else 0
+
+
+def report_change(change: DriverChange) -> dict[str, Any]:
+    """Return what a result shows of a change."""
+    return {**dc.asdict(change), "before": list(change.before)}
+
+
+def advise_on_change(change: DriverChange) -> tuple[Message, ...]:
+    """Return the advice about a change that was never judged."""
+    if change.state != CHANGING:
+        return ()
+    unknown = "not known"
+    return (
+        messages.UNJUDGED.fill(since=change.since or unknown, release=change.release or unknown),
+    )
+
+
+# --- before the change
+# ----------------------------------------------------------------------------------
+
+
+@dc.dataclass(frozen=True)
+class KeepingNeeds:
+    """What is kept before a change of the driver, and released for it.
+
+    manager: apt, dnf or zypper. database: dpkg or rpm. packages: by their names. release: commands
+    that take the hold of this collection back. others: packages that a person holds. epoch: the
+    time of the host, in seconds since 1970.
+    """
+
+    manager: str = ""
+    database: str = "none"
+    packages: tuple[str, ...] = ()
+    release: tuple[tuple[str, ...], ...] = ()
+    others: tuple[str, ...] = ()
+    epoch: float = 0.0
+
+
+def list_keeping_questions() -> list[queries.Question]:
+    """Return the questions before a change, also on a host whose module is not loaded."""
+    asked = dc.replace(Policy(), driver="hold")
+    return [
+        *holding.list_questions(asked),
+        driver_packages.HOLD_QUESTION,
+        *package_movers.list_mover_questions(),
+    ]
+
+
+def read_keeping_needs(policy: Policy, obs: Observation) -> KeepingNeeds:
+    """Return what is to be kept and released. With gpufleet_driver=ignore a hold stays as it is, as
+    it does in every run.
+    """
+    facts = holding.read_holding_facts(dc.replace(Policy(), driver="hold"), obs)
+    found = facts.packages.value
+    wanted = list_kept_packages(found)
+    ours = () if policy.driver == "ignore" else _read_own_hold(facts)
+    why = holding_messages.HOLD_WITHDRAWN.fill()
+    released = holding.plan_release(facts, facts.manager.value, ours, why)
+    held = [p.name for p in found.packages if p.name in wanted and holding.is_held(p, facts)]
+    return KeepingNeeds(
+        manager=facts.manager.value,
+        database=found.manager,
+        packages=wanted,
+        release=tuple(tuple(command["argv"]) for command in released.commands),
+        others=tuple(name for name in held if name not in ours),
+        epoch=facts.epoch,
+    )
+
+
+def _read_own_hold(facts: holding.HoldingFacts) -> tuple[str, ...]:
+    """Return the packages that this collection holds. A broken record is for the plan to refuse."""
+    try:
+        return holding.read_record(facts)[0]
+    except PlanError:
+        return ()
+
+
+def list_kept_packages(found: driver_packages.DriverSet) -> tuple[str, ...]:
+    """List the packages without which a driver is not whole: its parts, and whatever else has its
+    release, such as the firmware.
+    """
+    return tuple(
+        p.name
+        for p in found.packages
+        if re.fullmatch(driver_packages.NAMES, p.name)
+        and (p.part != "other" or (found.release and p.release == found.release))
+    )
+
+
+def build_keeping_request(
+    needs: KeepingNeeds, *, keeps: bool, release: str, gpus: int, before: Sequence[str]
+) -> dict[str, Any]:
+    """Return what the program on the host is asked. keeps: whether packages are kept. release,
+    gpus, before: of the driver as it is now, for the judgement after the change.
+    """
+    return {
+        "operation": "keep",
+        "journal_dir": JOURNAL_DIR,
+        "manager": needs.database,
+        "packages": list(needs.packages) if keeps and needs.database != "none" else [],
+        "release": [list(argv) for argv in needs.release],
+        "limits": {
+            "most": MOST_PACKAGES,
+            "bytes": MOST_BYTES,
+            "reserve": RESERVE,
+            "seconds": DOWNLOAD_SECONDS,
+            "download": needs.manager == "apt",
+        },
+        "record": {
+            "writer": earlier_runs.WRITER,
+            "schema": 1,
+            "release": release,
+            "gpus": gpus,
+            "since": holding.convert_epoch(needs.epoch),
+            "before": list(before),
+        },
+    }
+
+
+def build_settling_request() -> dict[str, Any]:
+    """Return the request that notes the change as judged."""
+    record = {"writer": earlier_runs.WRITER, "schema": 1}
+    return {"operation": "settle", "journal_dir": JOURNAL_DIR, "record": record}
+
+
+def build_removing_request(*, settled: bool) -> dict[str, Any]:
+    """Return the request that removes what is kept. settled: only after a change that was judged."""
+    return {"operation": "remove", "journal_dir": JOURNAL_DIR, "settled": settled}
+
+
+def describe_left_packages(left: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """Return a sentence for each reason why packages are not kept."""
+    by_reason: dict[str, list[str]] = {}
+    for row in left:
+        by_reason.setdefault(str(row["why"]), []).append(f"{row['name']} {row['version']}")
+    return [
+        _fill_reason(REASONS.get(why, messages.NOT_COPIED), packages)
+        for why, packages in sorted(by_reason.items())
+    ]
+
+
+def _fill_reason(row: Sentence, packages: Sequence[str]) -> Message:
+    values = {name: value for name, value in VALUES.items() if name in row.fields}
+    return row.fill(packages=names.show_few_texts(packages, SHOWN, ", "), **values)

@@ -1,0 +1,96 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List the sentences about packages of a driver that are kept before a change."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
+
+NOT_KEPT = "The way back to {packages} is not on this host"
+NO_FILE = Sentence(
+    "kept.no-file",
+    NOT_KEPT,
+    why="the package manager has its file no more, and the repositories do not offer this version",
+    next="To have it the next time, let the package manager keep files (dnf: keepcache=1, zypper: keeppackages=1)",
+)
+NO_DIGEST = Sentence(
+    "kept.no-digest",
+    NOT_KEPT,
+    why="the package manager has a file, and states no digest to compare it with",
+    next="Keep the file yourself if you trust it",
+)
+OTHER_DIGEST = Sentence(
+    "kept.other-digest",
+    NOT_KEPT,
+    why="the file is not the package that is installed, by the digest that the package manager states",
+    next="See who has replaced it, and clear the cache of the package manager",
+)
+NOT_FETCHED = Sentence(
+    "kept.not-fetched",
+    NOT_KEPT,
+    why="apt could not fetch it in this version, or not in time",
+    next="See why (apt-get download PACKAGE=VERSION)",
+)
+TOO_MANY = Sentence(
+    "kept.too-many", NOT_KEPT, why="{most} packages are kept at most", next="Keep it yourself"
+)
+TOO_LARGE = Sentence(
+    "kept.too-large", NOT_KEPT, why="{bytes} bytes are kept at most", next="Keep it yourself"
+)
+NO_ROOM = Sentence(
+    "kept.no-room",
+    NOT_KEPT,
+    why="less than {reserve} bytes would be left on the file system of {path}",
+    next="Make room there",
+)
+NOT_COPIED = Sentence(
+    "kept.not-copied",
+    NOT_KEPT,
+    why="its file could not be read or copied",
+    next="See whether {path} can be written to",
+)
+NONE_INSTALLED = Sentence(
+    "kept.none-installed",
+    "No package of an NVIDIA driver is installed, so that none is kept before your change",
+    why="a driver that came another way (a .run file, an image, a driver container) is in no package manager",
+    next="Know yourself how to go back",
+)
+HELD_BY_PERSON = Sentence(
+    "kept.held-by-a-person",
+    "{packages} are held by a person on this host, so that your change may not move them",
+    next="Release them yourself, or let your tasks do it",
+)
+KEEPING_FAILED = Sentence(
+    "kept.not-prepared",
+    "the change of the driver was not prepared on this host: {problem}",
+    next="Correct that, then run again. Your tasks did not run here",
+)
+KEEPING_UNREACHABLE = Sentence(
+    "kept.unreachable",
+    "the host was not reached before the change of its driver: {problem}",
+    next="Reach it, then run again. Your tasks did not run here",
+)
+PACKAGES_DEMANDED = Sentence(
+    "kept.demanded",
+    "{count} packages of the driver are not kept on this host, and gpufleet_rollout_keep_packages is require",
+    why="{causes}",
+    next="Correct that, or set gpufleet_rollout_keep_packages to try. Your tasks did not run here",
+)
+NOT_SETTLED = Sentence(
+    "kept.not-settled",
+    "the change of the driver was judged, and that could not be noted on this host: {problem}",
+    next="Correct that, then run again",
+)
+NOT_REMOVED = Sentence(
+    "kept.not-removed",
+    "{path} could not be removed: {problem}",
+    next="Remove it yourself",
+)
+UNJUDGED = Sentence(
+    "kept.unjudged",
+    "A change of the driver that began on {since} was not judged on this host; before it, the driver was {release}",
+    next="Run the rollout again, which takes this host first",
+)
