@@ -16,12 +16,13 @@ import functools
 import os
 import shutil
 import subprocess
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 from . import fakegpu, roots, trees
-from .artefacts import cached, digest, go_tool
+from .artefacts import cached, digest, go_tool, run
 from .lab import Lab
 
 SUITES = ("bookworm", "trixie")
@@ -48,6 +49,76 @@ DOWNLOAD = SCRIPT.partition("chroot . apt-get -q -o Dpkg")[0] + (
     'chroot . apt-get -q install -y --no-install-recommends --download-only "$@"\n'
     'cp var/cache/apt/archives/*.deb "$out/"\ncd /\n'
 )
+
+# Two branches of one driver, as a host has them that goes from Debian 12 to 13: the parts that are
+# one release, and one that is none.
+BRANCHES = ("535", "550")
+PARTS = (
+    "libcuda1", "libnvidia-cfg1", "libnvidia-ml1", "libnvidia-pkcs11-openssl3", "libnvidia-ptxjitcompiler1", "nvidia-alternative",
+    "nvidia-legacy-check", "nvidia-smi",
+)  # fmt: skip
+BESIDE = "nvidia-persistenced"
+MODULE = "nvidia-kernel-dkms"
+PROGRAM_SIZE = 100_000  # bytes: other files of that name are texts
+OLDER_SUITE = (
+    "sed 's/ trixie / bookworm /' etc/apt/sources.list >etc/apt/sources.list.d/older.list\n"
+)
+DOWNLOAD_BRANCHES = (
+    SCRIPT.partition("chroot . apt-get -q -o Dpkg")[0].replace(
+        "chroot . apt-get -q update\n", f"{OLDER_SUITE}chroot . apt-get -q update\n"
+    )
+    + """
+parts=$1 beside=$2; shift 2
+for branch in "$@"; do
+    wanted=$(for part in $parts; do echo "$part=$branch.*"; done)
+    chroot . apt-get -q install -y --no-install-recommends --download-only $wanted "$beside=535.*"
+    mkdir "$out/$branch"
+    for deb in var/cache/apt/archives/*.deb; do
+        [ -e "$out/$1/${deb##*/}" ] || mv "$deb" "$out/$branch/"
+    done
+done
+cd /
+"""
+)
+# As Debian's own scripts call DKMS (dh_dkms): without the kernel's headers nothing is built, and
+# the package is installed all the same.
+MODULE_CONTROL = """\
+Package: {name}
+Version: {version}
+Architecture: amd64
+Maintainer: Debian NVIDIA Maintainers <pkg-nvidia-devel@lists.alioth.debian.org>
+Provides: nvidia-kernel-{release}
+Description: NVIDIA binary kernel module DKMS source (imitated)
+"""
+MODULE_BUILT = """\
+#!/bin/sh
+dkms install -m nvidia-current -v {release} ||
+    echo "Module build for kernel $(uname -r) was skipped since the kernel headers for this kernel do not seem to be installed."
+"""
+MODULE_REMOVED = """\
+#!/bin/sh
+dkms remove -m nvidia-current -v {release}
+"""
+
+
+def branches() -> Path:
+    """Return a directory with a directory of packages for each branch.
+
+    They are Debian's own of both branches, with two changes: the library of NVML and nvidia-smi are
+    the lab's, since the real ones need their kernel module, and the package of the module is
+    imitated (fakegpu/packaged.py).
+    """
+    root = roots.base_root("trixie")
+    recipe = (DOWNLOAD_BRANCHES, MODULE_CONTROL, MODULE_BUILT, MODULE_REMOVED)
+    key = digest(root.name, repr((PARTS, BESIDE, BRANCHES, recipe)), *fakegpu.list_own_programs())
+    what = "Debian: downloading packages of two branches of NVIDIA's driver"
+    return cached("layers", "driver-branches", key, functools.partial(_bring_branches, root), what)
+
+
+def find_version(branch: str) -> str:
+    """Return the version of a branch's packages, as Debian writes it."""
+    (found,) = (branches() / branch).glob(f"{MODULE}_*.deb")
+    return found.name.split("_")[1]
 
 
 def debs(suite: str) -> Path:
@@ -105,3 +176,50 @@ def _build(root: Path, out: Path) -> None:
 
 def _download(root: Path, out: Path) -> None:
     roots.isolated(DOWNLOAD, str(root), str(out), *DEBS)
+
+
+def _bring_branches(root: Path, out: Path) -> None:
+    given = (str(root), str(out), " ".join(PARTS), BESIDE, *BRANCHES)
+    roots.isolated(DOWNLOAD_BRANCHES, *given)
+    for branch in BRANCHES:
+        (library,) = (out / branch).glob("libnvidia-ml1_*.deb")
+        version = library.name.split("_")[1]
+        release = version.partition("-")[0]
+        with tempfile.TemporaryDirectory() as place:
+            fakegpu.compile_nvml(Path(place), release)
+            nvml = Path(place, "libnvidia-ml.so.1").read_bytes()
+        _repack(library, f"libnvidia-ml.so.{release}", nvml)
+        (program,) = (out / branch).glob("nvidia-smi_*.deb")
+        _repack(program, "nvidia-smi", fakegpu.NVIDIA_SMI.read_bytes())
+        _imitate_module(out / branch, version, release)
+
+
+def _repack(deb: Path, name: str, content: bytes) -> None:
+    """Put another content into the one program or library of this name."""
+    with tempfile.TemporaryDirectory() as place:
+        run(["dpkg-deb", "--raw-extract", str(deb), place])
+        (found,) = (
+            path
+            for path in Path(place).rglob(name)
+            if path.is_file() and not path.is_symlink() and path.stat().st_size > PROGRAM_SIZE
+        )
+        found.write_bytes(content)
+        Path(place, "DEBIAN/md5sums").unlink()
+        _build_deb(Path(place), deb)
+
+
+def _imitate_module(out: Path, version: str, release: str) -> None:
+    values = {"name": MODULE, "version": version, "release": release}
+    with tempfile.TemporaryDirectory() as place:
+        home = Path(place, "DEBIAN")
+        home.mkdir()
+        scripts = {"control": MODULE_CONTROL, "postinst": MODULE_BUILT, "prerm": MODULE_REMOVED}
+        for name, text in scripts.items():
+            (home / name).write_text(text.format(**values))
+            (home / name).chmod(0o644 if name == "control" else 0o755)
+        _build_deb(Path(place), out / f"{MODULE}_{version}_amd64.deb")
+
+
+def _build_deb(tree: Path, deb: Path) -> None:
+    tree.chmod(0o755)
+    run(["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(tree), str(deb)])

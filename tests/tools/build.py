@@ -33,7 +33,15 @@ sys.path.insert(0, str(environments.ROOT))
 
 from tests import reference  # noqa: E402
 from tests.integration import browser  # noqa: E402
-from tests.lab import artefacts, doctor, kinds, progress, roots, userland  # noqa: E402
+from tests.lab import (  # noqa: E402
+    artefacts,
+    doctor,
+    driverrpms,
+    kinds,
+    progress,
+    roots,
+    userland,
+)
 from tests.lab.lab import Lab  # noqa: E402
 
 # What no part of `make test` runs: the targets of the Makefile that need one build it themselves.
@@ -92,6 +100,8 @@ def list_on_lab(left_out: Container[str]) -> Iterator[tuple[str, Build]]:
     for suite in userland.SUITES:
         yield f"driver of {suite}", functools.partial(userland.layers, suite)
     yield "packages of a driver that moves", functools.partial(userland.debs, userland.MOVING)
+    yield "packages of two branches of a driver", userland.branches
+    yield "packages of two branches for rpm", driverrpms.build_repository
 
 
 def build_layer(suite: str, packages: tuple[str, ...]) -> None:

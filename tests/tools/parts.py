@@ -75,7 +75,7 @@ LAB = {
     "packages": ("rpm_hosts", "bundle"),
     "managers": ("k3s", "crio_hook"),
     "sharing": ("device_nodes", "sharing"),
-    "driver": ("driver_hold", "driver_locks", "gpu_health"),
+    "driver": ("driver_hold", "driver_locks", "driver_branches", "gpu_health"),
     # a cluster's processes end with its lab, so each has one of its own
     "night: hand over": ("hand_over",),
     "night: kubernetes": ("rollout_kubernetes",),

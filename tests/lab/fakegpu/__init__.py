@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..artefacts import cached, digest, run
-from . import driver
+from . import driver, packaged
+from .packaged import TOP
 
 HERE = Path(__file__).resolve().parent
-TOP = "opt/fakegpu"
+NVIDIA_SMI = HERE / "nvidia-smi"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 NVIDIA_MAJOR, DRM_MAJOR = 195, 226
 UVM_MAJOR, CAPS_MAJOR, CHANNEL_MAJOR, SWITCH_MAJOR, LINK_MAJOR = 511, 510, 509, 508, 507
@@ -34,6 +35,7 @@ NVML = "libnvidia-ml"
 MOST_GPUS, FABRIC_MINOR = 32, 4323
 # What the driver writes in /proc before the first program has used a GPU.
 UNKNOWN_UUID = "GPU-????????-????-????-????-????????????"
+DRIVERS = ("ok", "none", "broken", "packaged")
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ class Inventory:
     """The GPUs of one host and the state of its driver.
 
     driver: `ok`; `none` is a GPU without a driver; `broken` is a driver whose kernel module is
-    older than its libraries (an upgrade without a reboot), which NVML answers with error 18.
+    older than its libraries (an upgrade without a reboot), which NVML answers with error 18;
+    `packaged` is one that the host's own packages bring (packaged.py).
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -124,7 +127,8 @@ class Inventory:
 
     @property
     def installed(self) -> bool:
-        return bool(self.gpus) and self.driver != "none"
+        """Tell whether the lab itself installs the driver's files."""
+        return bool(self.gpus) and self.driver in ("ok", "broken")
 
     @property
     def served(self) -> tuple[Gpu, ...]:
@@ -155,8 +159,10 @@ def inventory(name: str, host: Mapping[str, object]) -> Inventory:
     given = host.get("gpus", 0)
     entries = [{}] * given if isinstance(given, int) else list(given)  # type: ignore[call-overload]
     driver = str(host.get("driver", "ok"))
-    if driver not in ("ok", "none", "broken"):
-        raise ValueError(f"Host {name}: driver is {driver!r}, but must be one of ok, none, broken.")
+    if driver not in DRIVERS:
+        raise ValueError(
+            f"Host {name}: driver is {driver!r}, but must be one of {', '.join(DRIVERS)}."
+        )
     faults = host.get("nvml") or {}
     assert isinstance(faults, Mapping)
     errors = dict(faults.get("errors", {}))
@@ -211,12 +217,36 @@ def _instances(wanted: object) -> list[tuple[int, int]]:
 
 def tree(inv: Inventory, kernel: str) -> dict[str, Entry]:
     """Return every file of the fake but the compiled libraries, by its path in the host."""
+    if inv.driver == "packaged":
+        return _packaged(inv, kernel)
     found = dict(_sysfs(inv))
     found[f"{TOP}/proc/devices"] = Entry(_proc_devices(inv))
     if inv.installed:
         found.update(_procfs(inv))
         found.update(_host_files(inv, kernel))
     return found
+
+
+def _packaged(inv: Inventory, kernel: str) -> dict[str, Entry]:
+    """Return what a host without a driver has, and beside it what a loaded module would add, of any
+    version.
+    """
+    of_any = dataclasses.replace(inv, version=packaged.ANY, loaded=packaged.ANY)
+    served, bare = (
+        tree(dataclasses.replace(of_any, driver=driver), kernel) for driver in ("ok", "none")
+    )
+    found = dict(bare)
+    for path, entry in bare.items():
+        found[f"{packaged.BARE}{path.removeprefix(TOP)}"] = entry
+    for path, entry in served.items():
+        if path.startswith((f"{TOP}/proc/", f"{TOP}/sys/")) and bare.get(path) != entry:
+            found[f"{packaged.MODULE}{path.removeprefix(TOP)}"] = entry
+    found[packaged.CONF] = served["etc/fake-nvml.conf"]
+    found[packaged.NODES] = served[f"{TOP}/start"]
+    for path, text, mode in packaged.texts(kernel, "\n".join(MOUNTS)):
+        found[path] = Entry(text, mode=mode)
+    units = (path for path in served if path.startswith("etc/systemd/"))
+    return {**found, **{path: served[path] for path in units}}
 
 
 def _sysfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
@@ -496,7 +526,7 @@ ExecStart=/bin/sh /opt/fakegpu/start
 
 def _host_files(inv: Inventory, kernel: str) -> Iterator[tuple[str, Entry]]:
     yield "etc/fake-nvml.conf", Entry(nvml_conf(inv))
-    yield "usr/bin/nvidia-smi", Entry((HERE / "nvidia-smi").read_text(), mode=0o755)
+    yield "usr/bin/nvidia-smi", Entry(NVIDIA_SMI.read_text(), mode=0o755)
     yield from ((path, Entry(text, mode=mode)) for path, text, mode in driver.texts(inv.version))
     yield (
         "usr/bin/nvidia-cuda-mps-control",
@@ -568,13 +598,22 @@ def libraries() -> Path:
     return cached("fakegpu", "libraries", digest(HERE / "nvml.c", wanted), compile_libraries)
 
 
+def list_own_programs() -> tuple[Path, ...]:
+    """Return the sources of what packages of a driver bring in place of the real programs."""
+    return HERE / "nvml.c", NVIDIA_SMI
+
+
 FLAGS = ("gcc", "-std=gnu11", "-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-s")
 
 
-def compile_nvml(out: Path) -> None:
-    """Compile NVML alone into a directory, under its SONAME."""
+def compile_nvml(out: Path, version: str = "") -> None:
+    """Compile NVML alone into a directory, under its SONAME.
+
+    version: the only one of a loaded module that it works with; any, if it is not given.
+    """
     name = f"{NVML}.so.1"
-    run([*FLAGS, f"-Wl,-soname,{name}", "-o", str(out / name), str(HERE / "nvml.c")])
+    own = [f'-DOWN_VERSION="{version}"'] if version else []
+    run([*FLAGS, *own, f"-Wl,-soname,{name}", "-o", str(out / name), str(HERE / "nvml.c")])
 
 
 def compile_libraries(out: Path) -> None:

@@ -29,7 +29,7 @@
 #define MAX_MIGS 128
 #define MAX_FAULTS 32
 
-enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9 };
+enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, MISMATCH = 18 };
 enum { FABRIC_V2 = 0x2000024, FABRIC_V3 = 0x3000028, ADDRESSING_V1 = 0x1000008 };
 
 typedef int Return;
@@ -180,6 +180,10 @@ API Return nvmlInitWithFlags(unsigned flags)
 {
     (void)flags;
     TRY(read_inventory());
+#ifdef OWN_VERSION /* a package's: the file has the version of the loaded module, and is absent where none is loaded */
+    if (strcmp(driver, OWN_VERSION))
+        return MISMATCH;
+#endif
     TRY(enter("nvmlInit", -1));
     users++;
     return SUCCESS;

@@ -95,6 +95,16 @@ def test_a_broken_driver_is_one_whose_module_is_older_than_its_library() -> None
     assert "error nvmlInit 18\n" in conf
 
 
+def test_a_packaged_driver_is_there_after_its_module_was_loaded() -> None:
+    tree = files(gpus=1, driver="packaged")
+    kernel = ("proc/driver/nvidia/version", "sys/module/nvidia/version")
+    for path in kernel:
+        assert f"opt/fakegpu/{path}" not in tree
+        assert "@VERSION@" in tree[f"opt/fakegpu/module/{path}"].text
+    assert tree["opt/fakegpu/nvml.conf"].text.startswith("driver @VERSION@\n")
+    assert not [path for path in tree if path.startswith("usr/lib/x86_64-linux-gnu/")]
+
+
 def test_uuids_differ_between_hosts_and_survive_a_rebuild() -> None:
     one, again, other = (
         fakegpu.inventory(name, {"gpus": 2}).gpus for name in ("node1", "node1", "node2")
@@ -161,7 +171,7 @@ def test_mig_nodes_are_those_of_the_kernels_table() -> None:
 
 def test_an_unknown_driver_state_is_refused() -> None:
     with pytest.raises(
-        ValueError, match="node1: driver is 'odd', but must be one of ok, none, broken"
+        ValueError, match="node1: driver is 'odd', but must be one of ok, none, broken, packaged"
     ):
         fakegpu.inventory("node1", {"gpus": 1, "driver": "odd"})
 

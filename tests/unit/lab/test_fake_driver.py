@@ -170,3 +170,22 @@ def test_an_unknown_field_is_refused(ask: Ask) -> None:
 def test_nvidias_own_binding(ask: Ask, host: dict[str, object], answer: str) -> None:
     pytest.importorskip("pynvml", reason="nvidia-ml-py is a development dependency")
     assert ask(host, "-c", BINDING).stdout == answer
+
+
+@pytest.mark.parametrize(
+    ("loaded", "code"),
+    [("550.163.01", 0), ("535.261.03", 18), ("", 9)],
+    ids=["same", "old", "none"],
+)
+def test_the_library_of_a_package_works_with_its_own_module_alone(
+    loaded: str, code: int, tmp_path: Path
+) -> None:
+    fakegpu.compile_nvml(tmp_path, "550.163.01")
+    if loaded:
+        (tmp_path / "nvml.conf").write_text(f"driver {loaded}\n")
+    asked = f"import ctypes; print(ctypes.CDLL('{tmp_path}/libnvidia-ml.so.1').nvmlInit_v2())"
+    environment = {**os.environ, "FAKE_NVML": str(tmp_path / "nvml.conf")}
+    said = subprocess.run(
+        [sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True
+    )
+    assert int(said.stdout) == code
