@@ -36,7 +36,6 @@ UNCONVERTED = {
     "docs/extending.md": 5,
     "docs/faults.md": 4,
     "docs/gpu-health.md": 1,
-    "docs/images.md": 1,
     "docs/known-bad.md": 1,
     "docs/managers.md": 5,
     "docs/platform.md": 2,
