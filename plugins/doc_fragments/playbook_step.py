@@ -136,8 +136,8 @@ options:
     description:
       - Whether the packages of the installed driver are kept on a host before a file C(change) of O(tasks) runs there, so that a person can
         go back to them.
-      - V(try) keeps those that the package manager still has or, with apt, can fetch in this version, and names the others. V(require) fails
-        a host of which one is missing, before the file runs. V(never) keeps none.
+      - V(try) keeps those that the package manager still has or, with apt, can fetch in this version, and names the others.
+      - V(require) fails a host of which one is missing, before the file runs. V(never) keeps none.
     type: str
     default: try
   plan_file:

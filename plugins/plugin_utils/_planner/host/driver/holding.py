@@ -230,8 +230,9 @@ def is_held(package: driver_packages.DriverPackage, facts: HoldingFacts) -> bool
 
 
 def read_record(facts: HoldingFacts) -> tuple[tuple[str, ...], str]:
-    """Return the packages that this collection holds, and since when; nothing without a record.
-    Raise PlanError for a file of others in its place.
+    """Return the packages that this collection holds, and since when; nothing without a record. The
+    hold of another release than the installed one ended with it. Raise PlanError for a file of
+    others in its place.
     """
     file = owned_file.require_readable(facts.record.value)
     if not file.exists:
@@ -239,7 +240,8 @@ def read_record(facts: HoldingFacts) -> tuple[tuple[str, ...], str]:
     values = _parse_record(file.text)
     if not values:
         raise PlanError(messages.RECORD_OF_OTHERS.fill(), where=file.path)
-    return _list_names(values), str(values.get("since") or "")
+    same = values.get("release") == facts.packages.value.release
+    return _list_names(values), str(values.get("since") or "") if same else ""
 
 
 def _list_names(values: Mapping[str, Any]) -> tuple[str, ...]:

@@ -134,6 +134,14 @@ def test_a_host_as_it_should_be_is_left_alone_and_its_age_is_said() -> None:
     assert (code, values["since"], values["days"]) == ("hold.since", "2026-11-01", 25)
 
 
+def test_the_hold_of_a_release_that_has_moved_begins_again() -> None:
+    """A rollout releases it for a change of the driver, and the same run holds the new one."""
+    there = {holding.RECORD: record(NAMES, release="570.172.08")}
+    plan = holding.plan_hold(HOLD, facts(DRIVER, there))
+    assert plan.commands[0]["argv"] == ["apt-mark", "hold", *NAMES]
+    assert json.loads(files_of(plan)[holding.RECORD]) == json.loads(record(NAMES, "2026-11-26"))
+
+
 def test_what_a_person_has_held_stays_theirs() -> None:
     plan = holding.plan_hold(HOLD, facts([*as_held(DRIVER[:1]), *DRIVER[1:]]))
     assert plan.commands[0]["argv"] == ["apt-mark", "hold", *NAMES[1:]]

@@ -1,0 +1,177 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host after a change of its driver: which findings keep it out of service, and which runs take it
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    driver_change,
+    left_out,
+    rollout,
+    settings,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    keeping_messages,
+    kept_driver,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import needs
+
+from tests.unit.rollout_looks import CHANGE, looked
+
+NOW = "550.163.01"  # of the look
+BEFORE = kept_driver.DriverChange("changing", "535.261.03", "2026-11-26", 8)
+UNMOVED = kept_driver.DriverChange("changing", NOW, "2026-11-26", 8)
+
+
+def advised(*codes: str) -> dict[str, Any]:
+    return looked(advice=[f"something is so. Do this [{code}]" for code in codes])
+
+
+def unit(verdict: str, code: str = "platform.fabric-manager-version") -> dict[str, Any]:
+    row = {"unit": "x", "verdict": verdict, "why": f"so it is [{code}]", "code": code}
+    return looked(platform={"unknown": "", "needs": [row]})
+
+
+def found(code: str, **more: Any) -> dict[str, Any]:
+    row = {"code": code, "what": "x", "gpu": "", "next": "Reset it", "source": "files", **more}
+    return looked(health={"findings": [{"stops": True, **row}]})
+
+
+def driver(state: str, gpus: int = 8) -> dict[str, Any]:
+    model = [{"model": "L4"}] * gpus
+    return looked(driver={"state": state, "version": NOW, "gpus": model, "evidence": "why"})
+
+
+JUDGED: list[tuple[dict[str, Any], str]] = [
+    # the look after the change, the code of the reason that keeps the host out
+    (looked(), ""),
+    (looked(advice=["nothing with a code"]), ""),
+    ({}, "moved.broken"),
+    ({"unreachable": True, "msg": "no route"}, "moved.broken"),
+    ({"failed": True, "msg": "no Python"}, "moved.broken"),
+    (looked(problem="the plan is refused"), "moved.broken"),
+    (driver("broken"), "moved.broken"),
+    (driver("not-loaded", 0), "moved.not-loaded"),
+    (driver("none", 0), "moved.fewer-gpus"),
+    (driver("ok", 7), "moved.fewer-gpus"),
+    (driver("ok", 9), ""),
+    (advised("keeping.parts-differ"), "moved.apart"),
+    (advised("keeping.next-kernel-lacks-module"), "moved.apart"),
+    (advised("driver.other-module-after-reboot"), "moved.apart"),
+    (advised("keeping.not-checked"), "moved.apart"),
+    (advised("keeping.will-move", "hold.since", "platform.persistence-off"), ""),
+    (unit("wrong"), "moved.apart"),
+    (unit("advise"), ""),
+    (unit("well", ""), ""),
+    (looked(platform={"unknown": "systemctl: no bus", "needs": []}), "moved.apart"),
+    (found("gpu-health.fewer-served"), "moved.sick"),
+    (found("gpu-health.fewer-served", stops=False), ""),
+    # a line of the kernel log may be older than the change; the second look compares those
+    (found("gpu-health.log", source="log"), ""),
+]
+
+
+@pytest.mark.parametrize(("look", "code"), JUDGED)
+def test_a_host_returns_only_if_its_driver_fits_together(look: dict[str, Any], code: str) -> None:
+    assert get_code(driver_change.explain_bad_change(look, BEFORE) or "") == code
+
+
+BLAMED = [
+    # the driver before, what was found then, whether the finding of now keeps the host out
+    (BEFORE, (), True),
+    (BEFORE, ("keeping.parts-differ",), True),
+    (UNMOVED, (), True),
+    (UNMOVED, ("keeping.parts-differ",), False),
+    (UNMOVED, ("keeping.headers-missing",), True),
+]
+
+
+@pytest.mark.parametrize(("before", "codes", "blamed"), BLAMED)
+def test_a_finding_of_before_is_not_blamed_on_a_change_that_left_the_driver(
+    before: kept_driver.DriverChange, codes: tuple[str, ...], blamed: bool
+) -> None:
+    noted = kept_driver.parse_change({**kept_driver.report_change(before), "before": list(codes)})
+    said = driver_change.explain_bad_change(advised("keeping.parts-differ"), noted)
+    assert bool(said) == blamed
+
+
+def test_the_reason_names_the_findings_and_the_way_back() -> None:
+    way = kept_driver.WAY_BACK["apt"]
+    said = driver_change.explain_bad_change(advised("keeping.parts-differ"), BEFORE, way)
+    assert said
+    assert "[keeping.parts-differ]" in said
+    assert "/var/lib/gpufleet/kept/packages/*.deb" in said.next
+
+
+def test_each_finding_about_a_driver_and_its_units_is_in_the_table_once() -> None:
+    every = [row.row.code for row in driver_change.ROWS]
+    assert len(every) == len(set(every))
+    of_keeping = {row.code for row in vars(keeping_messages).values() if isinstance(row, Sentence)}
+    of_units = {row.row.code for row in needs.ROWS}
+    assert of_keeping | of_units <= set(every)
+
+
+def test_a_unit_that_is_wrong_keeps_a_host_out_and_one_with_advice_does_not() -> None:
+    blocks: Mapping[str, bool] = {row.row.code: row.blocks for row in driver_change.ROWS}
+    wrong = {row.row.code for row in needs.ROWS if row.verdict == "wrong"}
+    only_advice = {row.row.code for row in needs.ROWS} - wrong
+    assert all(blocks[code] for code in wrong)
+    assert not any(blocks[code] for code in only_advice)
+
+
+CHANGING = {"driver_change": {"state": "changing"}}
+BROKEN = {"driver": {"state": "broken", "version": NOW, "gpus": [], "evidence": "why"}}
+SICK = found("gpu-health.off-bus")["health"]
+AGAIN: list[tuple[dict[str, Any], bool, str]] = [
+    # what a look has found, whether this run has a file `change`, the state in the plan
+    (CHANGING, False, rollout.DO),
+    (CHANGING, True, rollout.DO),
+    ({"driver_change": {"state": "settled"}}, True, rollout.DONE),
+    ({"driver_change": {"state": ""}}, True, rollout.DONE),
+    # an upgrade whose controller died before the reboot
+    ({**CHANGING, **BROKEN}, True, rollout.DO),
+    ({**CHANGING, "problem": "the plan is refused"}, True, rollout.DO),
+    ({**CHANGING, "health": SICK}, True, rollout.DO),
+    ({**CHANGING, **BROKEN}, False, rollout.LEFT_OUT),
+    (BROKEN, True, rollout.LEFT_OUT),
+    ({**CHANGING, "unreachable": True}, True, rollout.LEFT_OUT),
+    ({**CHANGING, "work": {"at_work": "process 7"}}, True, rollout.LEFT_OUT),
+]
+
+
+@pytest.mark.parametrize(("more", "changes", "state"), AGAIN)
+def test_a_run_takes_a_host_again_whose_change_was_not_judged(
+    more: dict[str, Any], changes: bool, state: str
+) -> None:
+    wanted = settings.build_rollout_settings({"max_left_out": "100%"})
+    fleet = rollout.Fleet({"gpu1": looked(**more)}, changes=changes)
+    assert rollout.plan_rollout(fleet, wanted).hosts["gpu1"].state == state
+
+
+def test_it_is_taken_before_all_others() -> None:
+    wanted = settings.build_rollout_settings({"canaries": 0, "waves": [1]})
+    hosts = {f"gpu{n}": looked(CHANGE) for n in range(1, 6)}
+    plan = rollout.plan_rollout(
+        rollout.Fleet({**hosts, "gpu9": looked(**CHANGING)}, changes=True), wanted
+    )
+    assert plan.batches[0].hosts == ("gpu9",)
+    assert plan.has_unjudged_hosts
+    assert not rollout.plan_rollout(rollout.Fleet(hosts, changes=True), wanted).has_unjudged_hosts
+
+
+def test_a_host_that_is_left_out_is_not_judged() -> None:
+    wanted = settings.build_rollout_settings({"max_left_out": "100%"})
+    fleet = rollout.Fleet({"gpu1": looked(**CHANGING, **BROKEN)})
+    assert not rollout.plan_rollout(fleet, wanted).has_unjudged_hosts
+    assert left_out.is_change_unjudged(looked(**CHANGING))

@@ -1,0 +1,171 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is kept of a driver before a user's change, what is released for it, and what a host has
+noted of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_packages,
+    holding,
+    kept_driver,
+)
+
+from tests.unit.builders import obs
+
+DEBIAN = "Debian NVIDIA Maintainers <pkg-nvidia-devel@lists.alioth.debian.org>"
+UBUNTU = "Ubuntu Core developers <ubuntu-devel-discuss@lists.ubuntu.com>"
+NOW = 1795726800.0  # 2026-11-26
+KERNEL = "Debian Kernel Team <debian-kernel@lists.debian.org>"
+
+
+def row(package: str, by: str = DEBIAN, held: bool = False) -> list[Any]:
+    name, version = package.split(" ")
+    return [name, version, by, held, ""]
+
+
+ROWS = [
+    row("firmware-nvidia-gsp 535.261.03-1"),
+    row("libcuda1 535.261.03-1"),
+    row("linux-image-amd64 6.1.148-1", KERNEL),
+    row("nvidia-container-toolkit 1.17.8-1", "cudatools@nvidia.com"),
+    row("nvidia-kernel-dkms 535.261.03-1"),
+    row("nvidia-persistenced 535.171.04-1~deb12u1"),
+    row("nvidia-settings 535.171.04-1~deb12u1"),
+]
+KEPT = ["firmware-nvidia-gsp", "libcuda1", "nvidia-kernel-dkms", "nvidia-persistenced"]
+
+
+def needs(
+    rows: list[list[Any]], record: str = "", policy: str = "hold"
+) -> kept_driver.KeepingNeeds:
+    seen = obs(
+        files={holding.RECORD: record} if record else {},
+        answers={
+            driver_packages.HOLD_QUESTION["id"]: {
+                "manager": "dpkg",
+                "installed": {},
+                "like": rows,
+            },
+            "package:of this test": {"manager": "dpkg", "installed": {}, "candidates": {}},
+        },
+        host={"epoch": NOW, "os_release": {"ID": "debian"}, "kernel": ""},
+    )
+    return kept_driver.read_keeping_needs(dc.replace(Policy(), driver=policy), seen)
+
+
+def test_the_parts_of_a_driver_are_kept_and_what_has_its_release() -> None:
+    found = needs(ROWS)
+    assert list(found.packages) == KEPT
+    assert (found.manager, found.release, found.others) == ("apt", (), ())
+
+
+def as_record(names: list[str]) -> str:
+    values = {"writer": "gpufleet.nvidia", "manager": "apt", "packages": names}
+    return json.dumps({**values, "release": "535.261.03", "since": "2026-11-01"}, indent=1)
+
+
+HELD = [
+    # packages that are held, those that this collection holds, the policy; released, of a person
+    (["libcuda1"], ["libcuda1"], "hold", ["libcuda1"], []),
+    (["libcuda1"], ["libcuda1"], "advise", ["libcuda1"], []),
+    # it leaves a hold from before as it is, in each run
+    (["libcuda1"], ["libcuda1"], "ignore", [], ["libcuda1"]),
+    (["libcuda1"], [], "hold", [], ["libcuda1"]),
+    (["libcuda1", "nvidia-kernel-dkms"], ["libcuda1"], "hold", ["libcuda1"], ["nvidia-kernel-dkms"]),
+    ([], ["libcuda1"], "hold", [], []),
+    # a kernel that is held with prebuilt modules is released with them
+    (["linux-image-amd64"], ["linux-image-amd64"], "hold", ["linux-image-amd64"], []),
+    (["nvidia-container-toolkit"], [], "hold", [], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("held", "ours", "policy", "released", "others"), HELD)
+def test_only_the_hold_of_this_collection_is_released_for_the_change(
+    held: list[str], ours: list[str], policy: str, released: list[str], others: list[str]
+) -> None:
+    rows = [[*r[:3], r[0] in held, ""] for r in ROWS]
+    found = needs(rows, as_record(ours) if ours else "", policy)
+    assert found.release == ((("apt-mark", "unhold", *released),) if released else ())
+    assert list(found.others) == others
+
+
+REQUESTS = [
+    # whether packages are kept, the database; the packages, whether apt may fetch them
+    (True, "dpkg", KEPT, True),
+    (False, "dpkg", [], True),
+]
+
+
+@pytest.mark.parametrize(("keeps", "database", "packages", "download"), REQUESTS)
+def test_the_request_has_bounds_and_notes_the_driver_of_before(
+    keeps: bool, database: str, packages: list[str], download: bool
+) -> None:
+    asked = kept_driver.build_keeping_request(
+        needs(ROWS), keeps=keeps, release="535.261.03", gpus=8, before=["keeping.parts-differ"]
+    )
+    assert (asked["manager"], asked["packages"]) == (database, packages)
+    assert asked["limits"]["download"] is download
+    assert 0 < asked["limits"]["bytes"] <= 4 << 30
+    noted = kept_driver.parse_change({**asked["record"], "state": "changing"})
+    assert noted == kept_driver.DriverChange(
+        "changing", "535.261.03", "2026-11-26", 8, ("keeping.parts-differ",)
+    )
+
+
+NOTED = [
+    # what stands in the record, what is read of it
+    ({"state": "settled"}, ("settled", "", "", 0, 0)),
+    # another word is a change that was not judged
+    ({"state": "done"}, ("changing", "", "", 0, 0)),
+    ({}, ("changing", "", "", 0, 0)),
+    ({"state": "changing", "release": "x", "since": "x", "gpus": "8", "kept": -1, "before": "x"}, ("changing", "", "", 0, 0)),
+    ({"release": "550.1", "since": "2026-11-26", "gpus": 8, "kept": 41, "before": [1, "a b"]},
+     ("changing", "550.1", "2026-11-26", 8, 41)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "read"), NOTED)
+def test_a_record_is_read_as_far_as_it_has_its_forms(
+    values: dict[str, Any], read: tuple[Any, ...]
+) -> None:
+    found = kept_driver.parse_change(values)
+    assert (found.state, found.release, found.since, found.gpus, found.kept) == read
+    assert found.before == ()
+
+
+TEXTS = [("", ""), ("{", "changing"), ("[]", "changing"), ('{"state": "settled"}', "settled")]
+
+
+@pytest.mark.parametrize(("text", "state"), TEXTS)
+def test_a_host_without_a_record_has_no_change(text: str, state: str) -> None:
+    path = f"{kept_driver.DIRECTORY}/record.json"
+    seen = obs(files={path: text} if text else {})
+    assert kept_driver.read_change_fact(Policy(), seen).value.state == state
+    assert kept_driver.read_change_fact(dc.replace(Policy(), root="/tree"), seen).value.state == ""
+
+
+def test_each_reason_is_said_once_with_its_packages() -> None:
+    left = [
+        {"name": "libcuda1", "version": "1", "why": "no-file"},
+        {"name": "libnvcuvid1", "version": "1", "why": "no-file"},
+        {"name": "nvidia-smi", "version": "1", "why": "no-room"},
+        {"name": "nvidia-alternative", "version": "1", "why": "a word of a later release"},
+    ]
+    said = kept_driver.describe_left_packages(left)
+    assert [get_code(text) for text in said] == ["kept.not-copied", "kept.no-file", "kept.no-room"]
+    assert "libcuda1 1, libnvcuvid1 1" in said[1]
+    assert {
+        get_code(row.fill(**dict.fromkeys(row.fields, "x"))) for row in kept_driver.REASONS.values()
+    } >= {get_code(text) for text in said}
