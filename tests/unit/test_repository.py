@@ -168,7 +168,10 @@ def test_code_cites_no_page_that_nobody_else_has() -> None:
 
 def test_the_workflow_checks_and_has_the_engines_judge() -> None:
     commands = [step.get("run", "") for workflow in WORKFLOWS for step in steps(workflow)]
-    assert {"make check", "make matrix", "make judges", "make docs"} <= set(commands)
+    assert {
+        *("make check", "make matrix", "make judges", "make docs"),
+        *("make test", "make molecule", "make newest", "make nightly"),
+    } <= set(commands)
 
 
 @pytest.mark.parametrize(
@@ -187,6 +190,12 @@ def test_a_workflow_runs_what_it_names_by_digest_and_may_only_read(workflow: Pat
     """A tag of someone else's action can be moved, a commit cannot."""
     used = [step["uses"] for step in steps(workflow) if "uses" in step]
     assert [name for name in used if not re.search(r"@[0-9a-f]{40}$", name)] == []
+    lines = [line for line in workflow.read_text().splitlines() if "uses:" in line]
+    pinned = re.compile(r" +- uses: [\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+")
+    assert [line for line in lines if not pinned.fullmatch(line)] == [], (
+        "a version beside the digest"
+    )
+    assert len(lines) == len(used)
     assert read(workflow)["permissions"] == {"contents": "read"}
     assert [
         name for name, job in read(workflow)["jobs"].items() if "timeout-minutes" not in job
