@@ -37,7 +37,6 @@ UNCONVERTED = {
     "docs/faults.md": 4,
     "docs/gpu-health.md": 1,
     "docs/known-bad.md": 1,
-    "docs/managers.md": 5,
     "docs/platform.md": 2,
     "docs/reports-from-the-field.md": 1,
     "docs/sharing.md": 7,
