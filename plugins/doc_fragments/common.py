@@ -419,6 +419,16 @@ options:
         verification fails, and a rollout leaves the host out.
       - Not set, only GPUs that are on the PCI bus and that the driver does not serve are missed.
     type: int
+  accepted_findings:
+    description:
+      - Findings about the health of the host's GPUs that you know of and accept, each by its code. A finding about one GPU also needs its
+        address, for example V(gpu-health.not-served 0000:43:00.0).
+      - Such a finding is shown as accepted. It fails no verification, and a rollout changes the host. All other findings count as before,
+        also those with the same code about another GPU.
+      - The number of GPUs cannot be accepted. Set O(gpus) to those that work.
+    type: list
+    elements: str
+    default: []
 """
 
     # Whether nvidia-persistenced is minded as well.

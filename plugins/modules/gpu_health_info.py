@@ -78,6 +78,7 @@ nvml:
         next: stop what uses the GPU and reset it (nvidia-smi --gpu-reset), or reboot the host
         source: nvml
         stops: false
+        accepted: false
   contains:
     known:
       description: Whether NVML has answered.

@@ -117,6 +117,7 @@ health:
     served: 7
     on_bus: 8
     log: {known: true, why: "", code: ""}
+    accepted: []
     findings:
       - code: gpu-health.not-served
         what: the GPU 0000:b3:00.0 is on the PCI bus, and the driver that serves others does not serve it
@@ -125,6 +126,7 @@ health:
         next: stop what uses the GPU and reset it (nvidia-smi --gpu-reset), or reboot the host
         source: files
         stops: true
+        accepted: false
   contains:
     expected:
       description: The number of O(gpus), null if it is not set.

@@ -36,7 +36,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
         ),
         *("fleet_policy", "sharing", "device_nodes"),
     ),
-    "The GPUs of a host": ("gpus", "persistence"),
+    "The GPUs of a host": ("gpus", "accepted_findings", "persistence"),
     "The driver": ("driver",),
     "Packages": ("packages", "toolkit_"),
     "Verification": ("verify_",),

@@ -69,7 +69,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("device_plugin_prefix", "device_plugin_strategy", "dra", "engines", "injection", "no_gpu"),
         VERIFICATION,
     ),
-    (("gpus",), VERIFICATION),
+    (("accepted_findings", "gpus"), VERIFICATION),
     (("nvml",), ("gpu_health_info",)),
     (("persistence",), HOST),
     (("isolation",), (*VERIFICATION, "toolkit_config")),

@@ -87,6 +87,12 @@ OPTION_GPUS = Sentence(
     "{option} is {value!r}, which is not a number of GPUs",
     next="Write how many GPUs the host has, from 0 to 1024, or leave it out",
 )
+OPTION_ACCEPTED_FINDING = Sentence(
+    "options.accepted-finding",
+    "{option} has {value!r}, which names no finding that can be accepted",
+    next="Write the code of the finding, and of one about a GPU also its address: gpu-health.not-served 0000:43:00.0. "
+    "How many GPUs a host has is said by gpufleet_gpus",
+)
 OPTION_ANNOTATION_PREFIX = Sentence(
     "options.annotation-prefix",
     "{option} has {value!r}, which is not a prefix of annotations",

@@ -146,6 +146,7 @@ class Policy:
     cdi_missing_nodes: Literal["fail", "allow"] = "fail"
     device_nodes: Literal["ignore", "present"] = "ignore"
     gpus: int | None = None  # how many the host should have; None: not said
+    accepted_findings: tuple[str, ...] = ()  # of the health of GPUs, as `CODE` or `CODE GPU`
     # whether advice says what may take the driver out of order, and whether its packages are held
     driver: Literal["ignore", "advise", "hold"] = "advise"
     driver_hold_reason: str = ""

@@ -28,6 +28,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.heal
     kernel_log,
     xids,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    messages as health_messages,
+)
 
 # timeout(1) of the host ends the command, so that it is not the task that is ended
 LIMIT = (
@@ -149,7 +152,12 @@ def explain_sick_gpus(second: Second) -> str:
             detail=left_out.get_message_detail(second.after.get("msg"))
         )
     new, _unknown = kernel_log.list_lines_since(*get_log_pair(second))
-    sick = kernel_log.list_sick_lines(new)
+    accepted, told = list_accepted(second), health_messages.LOG_TELLS.code
+    sick = [
+        line
+        for line in kernel_log.list_sick_lines(new)
+        if not findings.is_accepted(accepted, told, str(line["pci"]))
+    ]
     if not sick:
         return explain_new_findings(second)
     return messages.GPU_ERRORS.fill(
@@ -159,12 +167,23 @@ def explain_sick_gpus(second: Second) -> str:
     )
 
 
+def list_accepted(second: Second) -> list[str]:
+    """List the findings that the owner of the host accepts, as the look has them."""
+    return [str(entry) for entry in (second.look.get("health") or {}).get("accepted") or ()]
+
+
 def explain_new_findings(second: Second) -> str:
     """Explain what NVML says of the GPUs now that it did not say before the change, '' for nothing.
 
     Without an answer of before, a state is not blamed on the change.
     """
-    new = [entry for entry in list_new_findings(second) if entry.get("stops")]
+    accepted = list_accepted(second)
+    new = [
+        entry
+        for entry in list_new_findings(second)
+        if entry.get("stops")
+        and not findings.is_accepted(accepted, str(entry.get("code")), str(entry.get("gpu")))
+    ]
     if not new:
         return ""
     said = names.show_few_texts(findings.name_findings(new), SHOWN, "; ")

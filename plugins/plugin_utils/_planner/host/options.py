@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     Sentence,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import accepted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import wanted
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
@@ -160,6 +161,7 @@ ITEMS: Mapping[str, OptionRule] = {
     "cdi_spec_dirs": OptionRule(
         lambda v: _is_path(v) and host_paths.clean_host_path(v) != "/", PATH.row
     ),
+    "accepted_findings": OptionRule(accepted.is_acceptable, messages.OPTION_ACCEPTED_FINDING),
     "annotation_prefixes": OptionRule(_matches(PREFIX), messages.OPTION_ANNOTATION_PREFIX),
     "cdi_imex_channels": OptionRule(
         lambda v: v == "all" or (_matches(CHANNEL)(v) and int(v) < CHANNELS),

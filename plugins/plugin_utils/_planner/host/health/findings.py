@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
     Sentence,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
     messages,
     xids,
@@ -40,7 +41,7 @@ class Finding:
 
     message: what, without the step. gpu: the PCI address of the device, '' for the host as a whole.
     step: what a person does about it. source: what shows it. waits: the GPU works, and the step can
-    wait until the host is out of service anyway.
+    wait until the host is out of service anyway. accepted: the host's owner accepts it.
     """
 
     message: Message
@@ -48,17 +49,49 @@ class Finding:
     step: xids.Step
     source: Source
     waits: bool = False
+    accepted: bool = False
 
     @property
     def stops(self) -> bool:
         """Tell whether it stops a wave: whether a GPU of the host is sick."""
-        return xids.is_sick(self.step) and not self.waits
+        return xids.is_sick(self.step) and not self.waits and not self.accepted
+
+    @property
+    def next(self) -> Message:
+        """What a person does about it."""
+        row = messages.STEP_ACCEPTED if self.accepted else STEP_SENTENCES[self.step]
+        return row.fill()
 
     @property
     def text(self) -> Message:
         """The finding and its step, as one message."""
-        step = STEP_SENTENCES[self.step].fill()
-        return Message(self.message.what, self.message.code, self.message.values, next=step)
+        return Message(self.message.what, self.message.code, self.message.values, next=self.next)
+
+
+def is_accepted(accepted: Collection[str], code: str, gpu: str) -> bool:
+    """Tell whether the owner of a host accepts a finding. gpu: its address, '' for none."""
+    wanted = (code, shorten_pci(gpu))
+    return any(
+        (other, shorten_pci(device)) == wanted
+        for other, _space, device in (entry.partition(" ") for entry in accepted)
+    )
+
+
+def shorten_pci(address: str) -> str:
+    """Return an address as all sources spell it: four digits of the domain, no function. What is no
+    address stays.
+    """
+    return gpus.shorten_bus_id(address).partition(".")[0] if ":" in address else address
+
+
+def mark_accepted(found: Iterable[Finding], accepted: Collection[str]) -> list[Finding]:
+    """Return the findings, each with whether the owner of the host accepts it."""
+    return [
+        dc.replace(one, accepted=True)
+        if is_accepted(accepted, str(one.message.code), one.gpu)
+        else one
+        for one in found
+    ]
 
 
 def convert_findings(found: Iterable[Finding]) -> list[dict[str, Any]]:
@@ -69,9 +102,10 @@ def convert_findings(found: Iterable[Finding]) -> list[dict[str, Any]]:
             "what": str(finding.message),
             "gpu": finding.gpu,
             "step": finding.step,
-            "next": str(STEP_SENTENCES[finding.step].fill()),
+            "next": str(finding.next),
             "source": finding.source,
             "stops": finding.stops,
+            "accepted": finding.accepted,
         }
         for finding in found
     ]

@@ -21,7 +21,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
-    gpus,
     missing,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
@@ -62,7 +61,8 @@ def judge_health(policy: Policy, facts: HealthFacts, driver: Driver) -> list[fin
     """List what is wrong with the GPUs of a host, by files and by its kernel log."""
     counted = judge_counts(policy, facts, driver)
     whole = driver.state == "ok" and not counted
-    return [*counted, *judge_log(facts.log.value, driver, whole=whole)]
+    every = [*counted, *judge_log(facts.log.value, driver, whole=whole)]
+    return findings.mark_accepted(every, policy.accepted_findings)
 
 
 # --- how many GPUs there are
@@ -122,7 +122,7 @@ def judge_log(log: Mapping[str, Any], driver: Driver, *, whole: bool) -> list[fi
             by_device.pop(line["pci"], None)  # the driver says that nothing is to be done any more
         elif xids.is_sick(step):
             by_device.setdefault(line["pci"], []).append(line)
-    served = {shorten_address(gpu.bus_id) for gpu in driver.gpus} | ({""} if whole else set())
+    served = {findings.shorten_pci(gpu.bus_id) for gpu in driver.gpus} | ({""} if whole else set())
     lasting = (
         (pci, [line for line in lines if not is_overtaken(line, served)])
         for pci, lines in by_device.items()
@@ -135,13 +135,7 @@ def is_overtaken(line: Mapping[str, Any], served: set[str]) -> bool:
 
     served: addresses, with '' if that is true of each GPU.
     """
-    address = shorten_address(line["pci"]) if line["pci"] else ""
-    return line.get("kind") in BEFORE_SERVICE and address in served
-
-
-def shorten_address(address: str) -> str:
-    """Return a PCI address as the log's lines and sysfs agree on it, without the function."""
-    return gpus.shorten_bus_id(address).partition(".")[0]
+    return line.get("kind") in BEFORE_SERVICE and findings.shorten_pci(line["pci"]) in served
 
 
 def build_log_finding(pci: str, lines: Sequence[Mapping[str, Any]]) -> findings.Finding:
@@ -166,5 +160,11 @@ def report_health(
         "served": len(driver.gpus),
         "on_bus": len(facts.missing.buses.value),
         "log": {key: log[key] for key in ("known", "why", "code")},
-        "findings": findings.convert_findings([*judge_health(policy, facts, driver), *more]),
+        "accepted": list(policy.accepted_findings),
+        "findings": findings.convert_findings(
+            [
+                *judge_health(policy, facts, driver),
+                *findings.mark_accepted(more, policy.accepted_findings),
+            ]
+        ),
     }

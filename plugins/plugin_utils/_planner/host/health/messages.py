@@ -77,6 +77,9 @@ STEP_SUPPORT = Sentence(
     "gpu-health.step-support",
     "take the host out of service and ask its vendor, with what nvidia-bug-report.sh writes",
 )
+STEP_ACCEPTED = Sentence(
+    "gpu-health.step-accepted", "nothing is to be done: gpufleet_accepted_findings names it"
+)
 
 # ---------------------------------------------------------------- what is wrong with a host's GPUs
 

@@ -95,12 +95,15 @@ def read_state(policy: Policy, obs: Observation) -> dict[str, Any]:
         cause = f"{refused[0]['call']}: {refused[0]['message']}"
         return describe_unknown_state(messages.STATE_UNREADABLE.fill(cause=cause), [])
     every = list(value.get("gpus") or ())
+    found = findings.mark_accepted(
+        judge_state(every, value.get("errors") or ()), policy.accepted_findings
+    )
     return {
         "known": True,
         "why": "",
         "code": "",
         "gpus": every,
-        "findings": findings.convert_findings(judge_state(every, value.get("errors") or ())),
+        "findings": findings.convert_findings(found),
     }
 
 
@@ -135,7 +138,7 @@ def judge_refused_gpu(error: Mapping[str, Any]) -> Finding:
     """Return the finding about a GPU that NVML gives no handle of."""
     step: xids.Step = "reset" if error.get("code") == RESET_REQUIRED else "reboot"
     message = messages.NO_HANDLE.fill(index=error.get("gpu"), cause=error.get("message"))
-    return Finding(message, "", step, "nvml")
+    return Finding(message, str(error.get("gpu")), step, "nvml")
 
 
 def judge_loss(gpu: Gpu) -> list[Finding]:
@@ -149,7 +152,8 @@ def judge_loss(gpu: Gpu) -> list[Finding]:
     if gpu.get("lost"):
         return [Finding(messages.GPU_LOST.fill(gpu=bus), bus, "reboot", "nvml")]
     if not bus and not gpu.get("name"):  # each GPU has both, whatever else it lacks
-        return [Finding(messages.SILENT_GPU.fill(index=gpu.get("index")), "", "reboot", "nvml")]
+        number = str(gpu.get("index"))
+        return [Finding(messages.SILENT_GPU.fill(index=number), number, "reboot", "nvml")]
     return []
 
 

@@ -43,7 +43,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.veri
 MPS = "nvidia.com/mps"
 # The options of the module host_verify that make the policy which it verifies.
 OPTIONS = (
-    "cdi", "cdi_dev_root", "cdi_driver_root", "cdi_owner", "cdi_spec_dirs", "config_path", "device_plugin_prefix",
+    "accepted_findings", "cdi", "cdi_dev_root", "cdi_driver_root", "cdi_owner", "cdi_spec_dirs", "config_path", "device_plugin_prefix",
     "device_plugin_strategy", "dra", "engines", "gpus", "handlers", "injection", "isolation", "no_gpu", "service", "set_as_default",
     "socket",
 )  # fmt: skip

@@ -274,6 +274,27 @@ def test_a_state_that_only_the_second_answer_has_fails_a_host(
     assert read_all_coded(health.list_health_notes(found)) == notes
 
 
+ACCEPTS = [
+    # what the owner accepts, and whether the host fails for a new state and for a new line
+    ([], True, True),
+    (["gpu-health.rows-failed 0000:17:00.0"], False, True),
+    (["gpu-health.rows-failed 0000:43:00.0"], True, True),
+    (["gpu-health.log-tells 0000:41:00.0"], True, False),
+    (["gpu-health.log-tells 0000:17:00.0"], True, True),
+]
+
+
+@pytest.mark.parametrize(("accepted", "by_state", "by_line"), ACCEPTS)
+def test_what_the_owner_accepts_is_not_blamed_on_the_change(
+    accepted: list[str], by_state: bool, by_line: bool
+) -> None:
+    look = second(health={"accepted": accepted})
+    one = health.Second(look, 8, before=state(), after=state(ROWS_FAILED))
+    other = health.Second(look, 8, before=log(), after=log((101, 79), last=101))
+    assert bool(health.explain_ill_health(one)) is by_state
+    assert bool(health.explain_ill_health(other)) is by_line
+
+
 def test_a_host_that_was_unreachable_for_the_look_for_errors_is_not_well() -> None:
     lost = {"unreachable": True, "msg": "no route to host"}
     assert health.explain_ill_health(

@@ -9,11 +9,13 @@ import re
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import left_out
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     driver_state,
 )
@@ -22,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.heal
     kernel_log,
     log_lines,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import accepted
 
 from tests.unit import builders, gpus
 from tests.unit.coded import read_coded
@@ -49,10 +52,13 @@ def log(*texts: str) -> dict[str, Any]:
 
 
 def judge(
-    files: dict[str, Any], answers: dict[str, Any] | None = None, expected: int | None = None
+    files: dict[str, Any],
+    answers: dict[str, Any] | None = None,
+    expected: int | None = None,
+    accepted: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Return what a result shows of the health of a host with these files."""
-    policy = Policy(gpus=expected)
+    policy = Policy(gpus=expected, accepted_findings=accepted)
     seen: Observation = builders.obs(files=files, answers=answers or {})
     facts = host_health.read_health_facts(policy, seen)
     return host_health.report_health(policy, facts, driver_state.read_driver(policy, seen))
@@ -149,3 +155,62 @@ def test_a_rollout_leaves_out_what_was_sick_before_it(files: dict[str, Any]) -> 
     assert code == "left-out.sick-before"
     assert values["found"].endswith("[gpu-health.not-served]")
     assert values["step"] == health["findings"][0]["next"]
+
+
+# What the owner accepts of a host that has lost its third GPU and whose log tells of Xid 79 of the
+# second, and the findings that still stop a wave.
+LOST_SAYS, LOG_SAYS = "gpu-health.not-served", "gpu-health.log-tells"
+ACCEPTED: list[tuple[tuple[str, ...], list[str]]] = [
+    ((), [LOST_SAYS, LOG_SAYS]),
+    ((f"{LOST_SAYS} {THIRD}",), [LOG_SAYS]),
+    ((f"{LOST_SAYS} 0000{THIRD.upper()}",), [LOG_SAYS]),  # as NVML writes it
+    ((f"{LOST_SAYS} {SECOND}",), [LOST_SAYS, LOG_SAYS]),  # of another GPU
+    ((f"{LOG_SAYS} {THIRD}",), [LOST_SAYS, LOG_SAYS]),
+    ((f"{LOG_SAYS} {SECOND}",), [LOST_SAYS]),
+    ((f"{LOG_SAYS} {SECOND}", f"{LOST_SAYS} {THIRD}"), []),
+]
+
+
+@pytest.mark.parametrize(("names", "stopping"), ACCEPTED)
+def test_what_the_owner_accepts_is_shown_and_stops_nothing(
+    names: tuple[str, ...], stopping: list[str]
+) -> None:
+    health = judge(LOST, log(XID.format(B, 79)), accepted=names)
+    found = health["findings"]
+    assert [entry["code"] for entry in found] == [LOST_SAYS, LOG_SAYS]
+    assert [entry["code"] for entry in found if entry["stops"]] == stopping
+    assert [entry["code"] for entry in found if not entry["accepted"]] == stopping
+    assert health["accepted"] == list(names)
+    assert bool(left_out.explain_sick_host({"health": health})) is bool(stopping)
+
+
+ENTRIES = [
+    ("platform.fabric-manager-absent", True),
+    ("platform.fabric-manager-off", True),
+    ("gpu-health.not-served 0000:43:00.0", True),
+    ("gpu-health.not-served 00000000:43:00.0", True),
+    ("gpu-health.log-tells 0000:43:00", True),
+    ("gpu-health.no-handle 3", True),  # NVML tells no address of it
+    ("", False),
+    ("gpu-health", False),
+    ("gpu-health.xid 0000:43:00.0", False),  # the code of a line, and of no finding
+    ("gpu-health.not-served", False),  # about each GPU
+    ("gpu-health.not-served ", False),
+    ("gpu-health.not-served 3", False),
+    ("gpu-health.not-served 43:00.0", False),
+    ("gpu-health.not-served 0000:43:00.0 ", False),
+    ("gpu-health.not-served 0000:43:00.0\n", False),
+    ("platform.fabric-manager-absent 0000:43:00.0", False),
+    ("gpu-health.fewer-on-bus", False),  # gpufleet_gpus says how many there are
+    ("platform.imex-twice", False),  # stops no wave
+    (7, False),
+]
+
+
+@pytest.mark.parametrize(("entry", "good"), ENTRIES)
+def test_an_entry_names_one_finding(entry: object, good: bool) -> None:
+    assert accepted.is_acceptable(entry) is good
+    if not good:
+        with pytest.raises(PlanError) as refused:
+            options.check_options({"accepted_findings": [entry]})
+        assert refused.value.code == "options.accepted-finding"
