@@ -23,7 +23,6 @@ PAGES = sorted(
 # Pages with longer sentences that were written before the rule, and how many each may have. Numbers
 # only get smaller, and a page without such a sentence leaves the table.
 UNCONVERTED = {
-    "ARCHITECTURE.md": 35,
     "SECURITY.md": 6,
     "docs/adoption.md": 7,
     "docs/air-gap.md": 2,
@@ -33,7 +32,7 @@ UNCONVERTED = {
     "docs/cdi.md": 11,
     "docs/comparison.md": 1,
     "docs/errors.md": 1,
-    "docs/extending.md": 5,
+    "docs/extending.md": 4,
     "docs/faults.md": 4,
     "docs/gpu-health.md": 1,
     "docs/known-bad.md": 1,

@@ -67,6 +67,36 @@ def test_the_page_of_names_has_everything_that_a_user_can_ask_for() -> None:
     assert sorted(name for name in names | roles if name not in page) == []
 
 
+DECISIONS = list((ROOT / "docs/decisions").glob("0*.md"))
+DECISION = re.compile(
+    r"# (?P<number>\d+)\. (?P<title>.+)\n\n\d{4}-\d\d-\d\d\n\n"
+    r"## Context\n\n(?s:.+)\n\n## Decision\n\n(?s:.+)\n\n## Consequence\n\n(?s:.+)\n"
+)
+
+
+@pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem[:4])
+def test_a_decision_is_a_dated_record_that_the_list_has(path: Path) -> None:
+    found = DECISION.fullmatch(path.read_text())
+    assert found
+    assert path.name.startswith(f"{int(found['number']):04d}-")
+    line = f"- [{found['number']}. {found['title']}]({path.name})\n"
+    assert line in (path.parent / "README.md").read_text()
+
+
+def test_decisions_have_numbers_without_a_gap() -> None:
+    numbers = sorted(int(path.name[:4]) for path in DECISIONS)
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+MOST_WORDS_OF_ARCHITECTURE = 2000
+
+
+def test_architecture_is_read_in_ten_minutes() -> None:
+    """A longer part is a page of docs/, and a reason is a decision's record."""
+    words = (ROOT / "ARCHITECTURE.md").read_text().split()
+    assert len(words) <= MOST_WORDS_OF_ARCHITECTURE
+
+
 SOURCES = [
     *(ROOT / "plugins").rglob("*.py"),
     *(ROOT / "tests").rglob("*.py"),
@@ -75,13 +105,23 @@ SOURCES = [
 ]
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/extending.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "docs/extending.md",
+        "docs/packages.md",
+        "docs/transaction.md",
+        *sorted(str(path.relative_to(ROOT)) for path in DECISIONS),
+    ],
+)
 def test_a_file_that_a_maintainer_is_sent_to_is_there(page: str) -> None:
     """By its path, or by its name alone where the sentence says whose room it is in."""
     there = [f"/{path.relative_to(ROOT)}" for path in SOURCES]
     own = (ROOT / page).read_text().partition("## What we take from other collections")[0]
     named = re.findall(r"`([\w/.-]+\.(?:py|md))`", own)
-    assert named
+    assert named or page.startswith("docs/decisions/")
     assert (
         sorted({name for name in named if not any(path.endswith(f"/{name}") for path in there)})
         == []
@@ -100,7 +140,7 @@ def list_modules(rooms: list[Path], *, top: bool) -> set[str]:
     return {path.stem for path in found if path.suffix == ".py" or path.is_dir()}
 
 
-PACKAGES = (ROOT / "ARCHITECTURE.md").read_text().partition("| Package of `_planner` |")[2]
+PACKAGES = (ROOT / "docs/packages.md").read_text().partition("| Package of `_planner` |")[2]
 ROWS_OF_PACKAGES = list(map(split_row, PACKAGES.partition("\n\n")[0].splitlines()[2:]))
 
 
@@ -146,7 +186,7 @@ def test_the_row_of_a_wings_top_names_all_of_it(wing: str) -> None:
 
 
 def test_the_row_of_actions_names_all_that_they_share() -> None:
-    row = re.search(r"\| `plugins/action/` \| .*", (ROOT / "ARCHITECTURE.md").read_text())
+    row = re.search(r"\| `plugins/action/` \| .*", (ROOT / "docs/packages.md").read_text())
     assert row
     shared = list_modules([ROOT / "plugins/plugin_utils/_controller"], top=True)
     assert (
