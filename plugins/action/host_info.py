@@ -51,15 +51,20 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
 SPEC = arguments.derive_argument_spec("host_info")
 
 
-def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
+def plan_host_info(
+    policy: Policy, obs: Observation, refusal: PlanError | None = None
+) -> base.Outcome:
     """Look at a host and plan.
 
     If its plan is refused, the host is still looked at: the refusal is part of the result.
+    refusal: that of the host, which has judged the files of the plan.
     """
     host = seen_host.see(policy, obs)
     facts = seen_host.read_host_facts(policy, obs, host, transport.probe_source("nvml"))
     try:
         plan, problem = host_plan.plan_host(policy, facts, transport.map_resident_sources()), ""
+        if refusal:
+            raise refusal
         known = host_plan.report_known_bad(policy, facts, plan)
     except PlanError as error:
         plan, problem = (
@@ -132,5 +137,10 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         return base.run_info(
-            self, task_vars, spec=SPEC, questions=list_host_info_questions, planner=plan_host_info
+            self,
+            task_vars,
+            spec=SPEC,
+            questions=list_host_info_questions,
+            planner=plan_host_info,
+            refuse=plan_host_info,
         )

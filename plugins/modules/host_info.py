@@ -15,6 +15,8 @@ author:
 description:
   - Reads only, and changes nothing. Returns which container engines there are, whether they support CDI and on which evidence, the GPUs and
     their driver, who else writes these files, and what M(gpufleet.nvidia.host) would change.
+  - If files would change, the host judges their places, as it does before a change. That costs one more SSH operation. A place that
+    the run would refuse makes the plan refused, with the same code.
 
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes

@@ -39,6 +39,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
     end_with_code,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
@@ -406,6 +407,32 @@ def build_transaction_request(
     return request.build_message()
 
 
+def refuse_planned_files(
+    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, plan: Plan, way: str
+) -> Message:
+    """Ask the host what would refuse the files of a plan, and return that; an empty message if
+    nothing does.
+
+    A conflict is none: a run looks again, and plans by what it sees then.
+    """
+    changes = plan.whole.changes
+    if not changes:
+        return Message("")
+    request = planner_transaction.Request(
+        root=wanted.root,
+        journal_dir=JOURNAL_DIR,
+        reason="gpufleet.nvidia.host_info",
+        check=True,
+        alone=False,
+        judge=True,
+        changes=planner_transaction.allow_groups(changes),
+    )
+    answer = transport.run_host_program(
+        action, "transaction", request.build_message(), task_vars, way
+    )
+    return Message("") if answer.get("conflict") else results.describe_answer_trouble(answer)
+
+
 def shape_result(
     outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bool, restart: str
 ) -> dict[str, Any]:
@@ -499,16 +526,24 @@ def run_info(
     spec: Mapping[str, Any],
     questions: Questions,
     planner: Planner,
+    refuse: Callable[[Policy, Observation, PlanError], Outcome],
 ) -> dict[str, Any]:
-    """Run an action that only looks."""
+    """Run an action that only looks.
+
+    refuse: the outcome if the host would refuse the files of the plan.
+    """
     args = arguments.read_task_options(
         action, spec, role_variables.read_role_options(action, spec, task_vars or {})
     )
     wanted = arguments.build_policy(args)
     archives.require_policy_archive(wanted)
+    way = str(args.get("transport") or "auto")
     obs, outcome = host_look.observe_and_plan(
-        action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto")
+        action, task_vars or {}, wanted, questions, planner, way
     )
+    refused = refuse_planned_files(action, task_vars or {}, wanted, outcome.plan, way)
+    if refused:
+        outcome = refuse(wanted, obs, PlanError(refused))
     plan = outcome.plan.whole
     return {
         "changed": False,

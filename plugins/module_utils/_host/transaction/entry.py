@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 def run(request):
     """Return the answer to a transaction request. Errors are part of it.
 
+    "judge": nothing is begun; the files are judged as a transaction judges them first.
     "alone": the host is to finish by itself what is begun. Check mode changes nothing, and nothing
     runs beneath another root, or in an image without systemd. These work in this process, and so do
     accounts that cannot start a unit.
@@ -39,6 +40,8 @@ def run(request):
     except host_files.HostError as exc:
         return executor.build_refused_request(request, exc)
     commands.asked_for[:] = request.get("environment") or []
+    if request.get("judge"):
+        return executor.Transaction(request).judge_files()
     here = (request.get("root") or "/") == "/"
     if (
         request.get("alone")

@@ -165,6 +165,20 @@ class Transaction(object):
             set_error(self.answer, self.request, self.phase, exc)
         return host_files.cut_texts(self.answer)
 
+    def judge_files(self):
+        """Return the answer with what would refuse these files before anything is touched.
+
+        Nothing is written for it, so no lock is held.
+        """
+        try:
+            self.root = host_files.clean_root(self.request.get("root"))
+            self.base = journal.get_journal_directory(self.root, self.request["journal_dir"])
+            self.phase = "expect"
+            self._expect(False)
+        except Exception as exc:  # as in run()
+            set_error(self.answer, self.request, self.phase, exc)
+        return host_files.cut_texts(self.answer)
+
     # --- the steps, in order
     # ------------------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import executor
 
 KEYS = set(
-    "schema id root check journal_dir reason expect commands_before changes stage validate disable units health causes alone probation "
-    "pending acknowledged strays environment".split()
+    "schema id root check judge journal_dir reason expect commands_before changes stage validate disable units health causes alone "
+    "probation pending acknowledged strays environment".split()
 )
 OPS = {
     "write": {"path", "content"},
@@ -53,7 +53,7 @@ def require_valid_request(request):
         "an existing directory",
         request.get("root"),
     )
-    for key in ("check", "alone"):
+    for key in ("check", "judge", "alone"):
         _require_fit(
             isinstance(request.get(key, False), bool), key, "true or false", request.get(key)
         )

@@ -255,7 +255,11 @@ class Stage:
 
 @dc.dataclass(frozen=True)
 class Request:
-    """A transaction. alone: the host finishes what is begun by itself, even if the connection ends."""
+    """A transaction.
+
+    alone: the host finishes what is begun by itself, even if the connection ends. judge: nothing is
+    begun, and the answer tells what would refuse these files.
+    """
 
     root: str
     journal_dir: str
@@ -272,6 +276,7 @@ class Request:
     health: Sequence[Health] = ()
     causes: Sequence[Mapping[str, Any]] = ()
     probation: float = 0
+    judge: bool = False
     pending: Sequence[str] = ()  # units whose restart is left to a person
     acknowledged: Sequence[str] = ()  # transactions that were rolled back, which this run reports
     strays: Sequence[str] = ()  # names next to files that nothing refers to

@@ -53,11 +53,14 @@ def converge(host: Host, digest: str, **options: Any) -> dict[str, Any]:
 
 
 def sent(host: Host) -> list[Any]:
-    """The transactions that the host got."""
+    """The transactions that the host got. A request by which it only judges files is none."""
     return [
         request
         for request in host.wire
-        if isinstance(request, dict) and "changes" in request and "journal_dir" in request
+        if isinstance(request, dict)
+        and "changes" in request
+        and "journal_dir" in request
+        and not request["judge"]
     ]
 
 
