@@ -26,7 +26,6 @@ UNCONVERTED = {
     "SECURITY.md": 6,
     "docs/adoption.md": 7,
     "docs/bench.md": 4,
-    "docs/cdi.md": 11,
     "docs/comparison.md": 1,
     "docs/errors.md": 1,
     "docs/extending.md": 3,
