@@ -261,6 +261,9 @@ def advise_on_flavour(facts: KeepingFacts, driver: Driver) -> Iterator[Message]:
         yield messages.OPEN_ON_OLD_GPU.fill(state=state, gpus=old, branch=last)
     if new and flavour == "proprietary":
         yield messages.PROPRIETARY_ON_NEW_GPU.fill(state=state, gpus=new)
+    integrated = module_flavours.name_gpus(kind for kind in ours if kind.in_gb10)
+    if integrated and flavour == "proprietary":
+        yield messages.PROPRIETARY_ON_GB10.fill(state=state, gpus=integrated)
 
 
 def _name_some(names: list[str]) -> str:

@@ -99,6 +99,12 @@ PROPRIETARY_ON_NEW_GPU = Sentence(
     why="NVIDIA serves Blackwell, Grace and newer GPUs by the open modules alone",
     next="Install the open modules of the same driver",
 )
+PROPRIETARY_ON_GB10 = Sentence(
+    "keeping.proprietary-modules-gb10",
+    "The proprietary kernel modules are {state}, and NVIDIA supports GPU {gpus} by the open ones alone",
+    why="some releases of the proprietary modules start a GB10 (580.159.03), and others do not (580.173.02)",
+    next="Install the open modules of the same driver",
+)
 NO_DRIVER_FOR_OLD_GPU = Sentence(
     "keeping.no-driver-for-old-gpu",
     "Driver {release} does not serve GPU {gpus}, which is older than Turing",

@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tell which of NVIDIA's two kinds of kernel modules serves a GPU, open or proprietary.
 
-The open modules need the GPU System Processor, which Turing was the first to have. From Blackwell
-on, and on Grace, the proprietary ones do not serve the GPU:
+The open modules need the GPU System Processor, which Turing was the first to have. "Blackwell and
+later are only supported by the open kernel modules" (the driver's own README, of 560.28.03 and all
+later releases: https://download.nvidia.com/XFree86/Linux-x86_64/560.28.03/README/kernel_open.html),
+and so is Grace Hopper:
 https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/kernel-modules.html,
 https://developer.nvidia.com/blog/nvidia-transitions-fully-towards-open-source-gpu-kernel-modules/.
 Branch 580 is the last one for Maxwell, Pascal and Volta: https://wiki.nixos.org/wiki/NVIDIA
@@ -35,14 +37,17 @@ Flavour = Literal["open", "proprietary", ""]
 # PCI device ids (https://github.com/pciutils/pciids/blob/master/pci.ids, vendor 10de). NVIDIA gives
 # them in blocks, one chip after the other: GV100 ends at 1dff, TU102 begins at 1e00.
 FIRST_TURING = 0x1E00
-# Blackwell and Rubin: GB100, GB102, GB202 to GB207, GB205, GR100, GB110. Not GB20B, which some
-# proprietary modules serve (https://github.com/Start9Labs/start-technologies/pull/3693).
+# Blackwell and Rubin: GB100, GB102, GB10B, GB202 to GB207, GB205, GR100, GB110.
 OPEN_BLOCKS = (
     (0x2900, 0x29FF),
-    (0x2B80, 0x2DFF),
+    (0x2B00, 0x2DFF),
     (0x2F00, 0x307F),
     (0x3180, 0x31FF),
 )
+# GB20B, the GPU of GB10 (DGX Spark). NVIDIA's README supports it by the open modules alone, yet the
+# proprietary ones of 580.159.03 start it. Those of 580.173.02 do not, and the log has Xid 169 and
+# RmInitAdapter failed: https://github.com/Start9Labs/start-technologies/pull/3693
+FIRST_GB20B, LAST_GB20B = 0x2E00, 0x2E7F
 # Grace Hopper, in the block of GH100: GH200 in
 # https://github.com/NVIDIA/gpu-admin-tools/blob/main/gpu/devid_names.py
 GRACE = frozenset({0x2342, 0x2343, 0x2345, 0x2348})
@@ -75,6 +80,10 @@ class GpuKind:
     @property
     def open_only(self) -> bool:
         return self.device in GRACE or any(a <= self.device <= b for a, b in OPEN_BLOCKS)
+
+    @property
+    def in_gb10(self) -> bool:
+        return FIRST_GB20B <= self.device <= LAST_GB20B
 
 
 def ask_for_devices(policy: Policy) -> queries.Question:

@@ -87,10 +87,10 @@ def shorten_pci(address: str) -> str:
 def mark_accepted(found: Iterable[Finding], accepted: Collection[str]) -> list[Finding]:
     """Return the findings, each with whether the owner of the host accepts it."""
     return [
-        dc.replace(one, accepted=True)
-        if is_accepted(accepted, str(one.message.code), one.gpu)
-        else one
-        for one in found
+        dc.replace(finding, accepted=True)
+        if is_accepted(accepted, str(finding.message.code), finding.gpu)
+        else finding
+        for finding in found
     ]
 
 

@@ -95,7 +95,7 @@ def read_state(policy: Policy, obs: Observation) -> dict[str, Any]:
         cause = f"{refused[0]['call']}: {refused[0]['message']}"
         return describe_unknown_state(messages.STATE_UNREADABLE.fill(cause=cause), [])
     every = list(value.get("gpus") or ())
-    found = findings.mark_accepted(
+    told = findings.mark_accepted(
         judge_state(every, value.get("errors") or ()), policy.accepted_findings
     )
     return {
@@ -103,7 +103,7 @@ def read_state(policy: Policy, obs: Observation) -> dict[str, Any]:
         "why": "",
         "code": "",
         "gpus": every,
-        "findings": findings.convert_findings(found),
+        "findings": findings.convert_findings(told),
     }
 
 

@@ -606,6 +606,21 @@ FLAVOURS: list[tuple[str, dict[str, Any], list[list[Any]], str, str]] = [
         "2342",
     ),
     (
+        "Thor with proprietary modules",
+        modules("580.82.07", NVRM, "0x2b00"),
+        [],
+        "keeping.proprietary-modules-new-gpu",
+        "2b00",
+    ),
+    ("GB10 with open modules", modules("580.173.02", OPEN, "0x2e12"), [], "", ""),
+    (
+        "GB10 with proprietary modules",
+        modules("580.173.02", NVRM, "0x2e12"),
+        [],
+        "keeping.proprietary-modules-gb10",
+        "2e12",
+    ),
+    (
         "B200 whose module is not loaded, by its packages",
         {**pci(1), **device(BUS, "0x2901")},
         rows(UBUNTU, "nvidia-dkms-570-server 570.172.08-0ubuntu1"),
