@@ -28,6 +28,9 @@ PLACE = "/var/lib/gpufleet/bundle"
 SOURCE = "/etc/apt/sources.list.d/gpufleet-nvidia.sources"
 BASE = f"nvidia-container-toolkit-base_{aptrepo.VERSION}_amd64.deb"
 pytestmark = pytest.mark.lab
+OTHER_WAY = pytest.mark.nightly(
+    "the module host makes and installs the same archive by day; this asks for it in another way"
+)
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +81,7 @@ def fingerprint() -> str:
     return repository()["gpufleet_toolkit_key_fingerprint"]
 
 
+@OTHER_WAY
 def test_a_second_run_makes_the_same_archive(fleet: Fleet, archive: Path) -> None:
     before, other = archive.read_bytes(), archive.with_name("other.tar")
     results = make(
@@ -87,6 +91,7 @@ def test_a_second_run_makes_the_same_archive(fleet: Fleet, archive: Path) -> Non
     assert other.read_bytes() == before == archive.read_bytes()
 
 
+@OTHER_WAY
 def test_the_examples_run(fleet: Fleet, tmp_path: Path) -> None:
     """With the lab's repository, which has one version for one architecture."""
     shown = [
@@ -116,6 +121,7 @@ def play_role(fleet: Fleet, archive: Path, *arguments: str) -> Run:
     return fleet.play([play], variables=variables, arguments=arguments)
 
 
+@OTHER_WAY
 def test_the_role_toolkit_adds_no_repository_where_packages_come_from_the_archive(
     fleet: Fleet, archive: Path
 ) -> None:
@@ -214,6 +220,7 @@ def forged(archive: Path, name: str, old: bytes, new: bytes) -> Path:
     return place
 
 
+OTHER_FORGERY = pytest.mark.nightly("apt refuses both by the same signature")
 FORGED = {
     "the signed metadata": (
         "apt/x86_64/InRelease",
@@ -225,7 +232,13 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize(("name", "old", "new", "says"), FORGED.values(), ids=FORGED)
+@pytest.mark.parametrize(
+    ("name", "old", "new", "says"),
+    [
+        pytest.param(*row, id=name, marks=[] if name == "a package" else [OTHER_FORGERY])
+        for name, row in FORGED.items()
+    ],
+)
 def test_nothing_is_installed_from_a_forged_archive(
     fleet: Fleet, archive: Path, name: str, old: bytes, new: bytes, says: str
 ) -> None:
@@ -275,6 +288,7 @@ def test_a_host_without_a_repository_is_converged(fleet: Fleet, archive: Path) -
     assert fleet.shell(HOST, f"ls -d {PLACE} {SOURCE} 2>/dev/null || true") == ""
 
 
+@OTHER_WAY
 def test_the_role_toolkit_installs_from_the_archive(fleet: Fleet, archive: Path) -> None:
     fleet.shell(HOST, "dpkg --purge nvidia-container-toolkit-base")
     engine = fleet.tree(HOST, "/etc/containerd")
