@@ -14,7 +14,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: adopted currency help venv lock newest build demo test check nightly mutants matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-host integration judges nodeadm molecule soak lab-up lab-down gpu bench docs clean
+.PHONY: adopted currency help venv lock newest build demo test check nightly mutants matrix lint types sanity archive release unit unit-2.16 unit-2.18 unit-host integration judges nodeadm molecule soak lab-up lab-down gpu bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ sanity: venv ## Run ansible-test sanity on every ansible-core that an interprete
 
 archive: venv ## Build the archive for Galaxy, the same bytes from the same files, and have galaxy-importer judge it
 	$(RUN) python tests/tools/archive.py --judge
+
+release: venv ## Make a release of the last commit in .cache/release, and publish nothing (VERSION=0.1.0-rc.1)
+	@$(RUN) python tests/tools/release.py "$(VERSION)"
 
 unit: venv ## Run the unit tests on the newest ansible-core
 	$(RUN) python -m pytest -q tests/unit

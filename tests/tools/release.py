@@ -1,0 +1,375 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make a release, and publish nothing.
+
+    release.py VERSION        such as 0.1.0-rc.1; leaves .cache/release/VERSION/
+
+The work is done in a clone of the last commit. Its results appear by one rename, so they are there
+whole or not at all. The checkout stays as it is. CONTRIBUTING.md says what a maintainer does next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import archive
+import environments
+import release_trial
+import release_words
+import semantic_versions
+from environments import ROOT
+from release_needs import list_needs
+from release_refusals import ReleaseRefused
+
+# The environment with ansible-core and nothing else, as a new user has it.
+EMPTY = "sanity-2-21"
+CHANGELOG = "changelogs/changelog.yaml"
+FRAGMENTS = "changelogs/fragments"
+NEEDED_FOR_CHANGELOG = ("galaxy.yml", "changelogs", "meta", "plugins", "roles")
+
+
+def make_release(root: Path, version: str) -> Path:
+    """Make a release of the last commit and return the directory of its results.
+
+    Raise ReleaseRefused, and leave nothing behind, if anything is wrong.
+    """
+    require_form(version)
+    require_clean(root)
+    require_new(root, version)
+    base = root / ".cache/release"
+    base.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".making-", dir=base) as folder:
+        made = Path(folder) / "results"
+        made.mkdir()
+        clone = clone_commit(root, Path(folder) / "clone")
+        fill_release(clone, made, version)
+        commit_release(root, clone, version)
+        write_results(clone, made, version)
+        place = base / version
+        if place.exists():
+            place.rename(Path(folder) / "earlier")
+        made.rename(place)
+    return place
+
+
+# --- whether there can be this release
+# --------------------------------------------------------------------------------------------------
+
+
+def require_form(version: str) -> None:
+    try:
+        semantic_versions.read_version(version)
+    except ValueError:
+        raise ReleaseRefused("release.version-form", version=version) from None
+
+
+def require_clean(root: Path) -> None:
+    """Refuse a checkout with files that the release would not have."""
+    lines = run_git(root, "status", "--porcelain").splitlines()
+    if lines:
+        some = ", ".join(line[3:] for line in lines[:3]) + (", ..." if len(lines) > 3 else "")
+        raise ReleaseRefused("release.dirty", files=some)
+
+
+def require_new(root: Path, version: str) -> None:
+    """Refuse a version that exists, and one that is not newer than all that exist."""
+    tags = [tag.removeprefix("v") for tag in run_git(root, "tag", "--list").split()]
+    noted = list(read_changelog(root))
+    for known, where in ((tags, "a tag"), (noted, CHANGELOG)):
+        if version in known:
+            raise ReleaseRefused("release.exists", version=version, where=where)
+    known = [v for v in (*tags, *noted) if semantic_versions.VERSION.fullmatch(v)]
+    last = max(known, key=semantic_versions.read_version, default="")
+    order = semantic_versions.read_version
+    if last and order(version) < order(last):
+        raise ReleaseRefused("release.not-newer", version=version, last=last)
+
+
+def read_changelog(root: Path) -> Mapping[str, Any]:
+    """Return the releases of changelog.yaml by their versions; {} before the first."""
+    path = root / CHANGELOG
+    found = yaml.safe_load(path.read_text()) if path.exists() else {}
+    return dict(found.get("releases") or {})
+
+
+def run_git(place: Path, *words: str, **environment: str) -> str:
+    """Run git and return what it prints. Raise ReleaseRefused if it fails."""
+    done = subprocess.run(
+        ["git", *words], cwd=place, capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL, env={**os.environ, **environment},
+    )  # fmt: skip
+    if done.returncode:
+        raise ReleaseRefused("release.git", command=words[0], cause=cut_words(done.stderr))
+    return done.stdout
+
+
+def cut_words(text: str) -> str:
+    """Return the last line of a program's words, as the cause in a sentence."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200].rstrip(".") if lines else "it said nothing"
+
+
+# --- what a release changes in the files
+# --------------------------------------------------------------------------------------------------
+
+
+def clone_commit(root: Path, place: Path) -> Path:
+    run_git(root, "clone", "--quiet", "--no-hardlinks", str(root), str(place))
+    return place
+
+
+def fill_release(clone: Path, made: Path, version: str) -> None:
+    """Write the changelog, the version and the frozen contract into the clone."""
+    choose_fragments(clone, version)
+    require_contract(clone)
+    set_version(clone / "galaxy.yml", version)
+    write_changelog(clone, version)
+    kept = clone / "tests/fixtures/releases" / version / "contract.json"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(clone / "docs/contract.json", kept)
+    for name in ("CHANGELOG.rst", CHANGELOG):
+        shutil.copy2(clone / name, made / Path(name).name)
+
+
+def choose_fragments(clone: Path, version: str) -> None:
+    """Refuse a release without a summary, and keep of the fragments before the first release the
+    summary alone.
+
+    They describe changes that no user has seen.
+    """
+    folder = clone / FRAGMENTS
+    names = dict.fromkeys((f"{version}.yml", f"{version.partition('-')[0]}.yml"))
+    summaries = [folder / name for name in names if (folder / name).is_file()]
+    said = [path for path in summaries if "release_summary" in (read_yaml(path) or {})]
+    if not said:
+        wanted = " or ".join(f"{FRAGMENTS}/{name}" for name in names)
+        raise ReleaseRefused("release.no-fragment", version=version, wanted=wanted)
+    if not read_changelog(clone):
+        for path in folder.glob("*.yml"):
+            if path not in summaries:
+                path.unlink()
+
+
+def read_yaml(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def require_contract(clone: Path) -> None:
+    """Refuse a contract that is not that of the code, or that changes without a fragment."""
+    run_here(clone, sys.executable, "conftest.py")
+    done = run_here(clone, sys.executable, "tests/tools/contract.py")
+    if done.returncode:
+        raise ReleaseRefused("release.contract", cause=cut_words(done.stdout + done.stderr))
+
+
+def set_version(galaxy: Path, version: str) -> None:
+    """Write the version into galaxy.yml, and leave every other byte."""
+    text, count = re.subn(r"(?m)^version: .*$", f"version: {version}", galaxy.read_text())
+    if count != 1:
+        raise ReleaseRefused("release.galaxy")
+    galaxy.write_text(text)
+
+
+def write_changelog(clone: Path, version: str) -> None:
+    """Have antsibull-changelog write both changelogs, and remove the fragments that they have.
+
+    It copies the files that git tracks, and fails on links of tests/lab that lead outside. So it
+    works on a copy of what it reads.
+    """
+    program = Path(sys.executable).with_name("antsibull-changelog")
+    with tempfile.TemporaryDirectory(prefix="gpufleet-release-") as folder:
+        copied = Path(folder)
+        for name in NEEDED_FOR_CHANGELOG:
+            if (clone / name).is_dir():
+                shutil.copytree(clone / name, copied / name)
+            else:
+                shutil.copy2(clone / name, copied / name)
+        run_git(copied, "init", "--quiet")
+        run_git(copied, "add", "--all")
+        for words in (("lint",), ("release", "--version", version)):
+            done = run_here(copied, str(program), *words)
+            if done.returncode:
+                cause = cut_words(done.stdout + done.stderr)
+                raise ReleaseRefused("release.changelog", command=words[0], cause=cause)
+        shutil.rmtree(clone / "changelogs")
+        shutil.copytree(copied / "changelogs", clone / "changelogs")
+        shutil.copy2(copied / "CHANGELOG.rst", clone / "CHANGELOG.rst")
+    (clone / FRAGMENTS).mkdir(exist_ok=True)
+
+
+def run_here(place: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=place, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+
+
+def commit_release(root: Path, clone: Path, version: str) -> None:
+    """Commit the files of a release in the clone, in the name of who makes it."""
+    who = re.match(r"(.*) <(.*)> ", run_git(root, "var", "GIT_COMMITTER_IDENT"))
+    name, address = (who[1], who[2]) if who else ("", "")
+    run_git(clone, "add", "--all")
+    run_git(
+        clone, "commit", "--quiet", "--no-verify", "--message", f"Release {version}",
+        GIT_AUTHOR_NAME=name, GIT_AUTHOR_EMAIL=address,
+        GIT_COMMITTER_NAME=name, GIT_COMMITTER_EMAIL=address,
+    )  # fmt: skip
+
+
+# --- what a release consists of
+# --------------------------------------------------------------------------------------------------
+
+
+def write_results(clone: Path, made: Path, version: str) -> None:
+    """Write all results beside the changelog: the archive first, since all else speaks of it."""
+    time = int(run_git(clone, "log", "-1", "--format=%ct"))
+    built = build_twice(clone, made, time)
+    described = describe_release(clone, built, time)
+    write_sbom(described, made / "sbom.cdx.json")
+    judge_archive(built, made / "galaxy-importer.txt")
+    try_archive(clone, built, made / "tried.txt")
+    noted = read_changelog(clone)[version]
+    (made / "tag.txt").write_text(release_words.build_tag_text(described, noted))
+    (made / "announcement.md").write_text(release_words.build_announcement(described, noted))
+    run_git(clone, "branch", "--force", f"release-{version}", "HEAD")
+    branch, file = f"release-{version}", str(made / "release.bundle")
+    run_git(clone, "bundle", "create", "--quiet", file, branch, "^HEAD~1")
+    sums = [f"{hash_file(path)}  {path.name}\n" for path in sorted(made.iterdir())]
+    (made / "SHA256SUMS").write_text("".join(sums))
+
+
+def build_twice(clone: Path, made: Path, time: int) -> Path:
+    """Build the archive from two clones, and refuse it if their bytes differ."""
+    with tempfile.TemporaryDirectory(prefix="gpufleet-release-") as folder:
+        clones = [clone_commit(clone, Path(folder) / word / "clone") for word in ("one", "other")]
+        with settled(SOURCE_DATE_EPOCH=str(time)):
+            built = archive.build(clones[0], made)
+            again = archive.build(clones[1], Path(folder) / "built")
+        if built.name != again.name or built.read_bytes() != again.read_bytes():
+            raise ReleaseRefused("release.other-bytes", archive=built.name)
+    return built
+
+
+@contextlib.contextmanager
+def settled(**variables: str) -> Any:
+    """Set variables of the environment for a while."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def describe_release(clone: Path, built: Path, time: int) -> dict[str, Any]:
+    """Return what an SBOM and the texts say of a release."""
+    galaxy = read_yaml(clone / "galaxy.yml")
+    names = ("namespace", "name", "version", "description", "repository", "issues")
+    return {
+        **{name: galaxy[name] for name in names},
+        "archive": built.name,
+        "licence": "GPL-3.0-or-later",
+        "needs": list_needs(),
+        "sha256": hash_file(built),
+        "time": time,
+    }
+
+
+def hash_file(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def write_sbom(described: Mapping[str, Any], target: Path) -> None:
+    """Write the SBOM by CycloneDX's library, which has an environment of its own."""
+    python = find_environment("sbom") / "python"
+    command = [str(python), str(Path(__file__).with_name("sbom.py"))]
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(described), capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise ReleaseRefused("release.sbom", cause=str(error)) from None
+    if done.returncode or not done.stdout:
+        raise ReleaseRefused("release.sbom", cause=cut_words(done.stderr))
+    target.write_text(done.stdout)
+
+
+def find_environment(group: str) -> Path:
+    """Return the programs of an environment, which is made if it is missing."""
+    try:
+        return environments.ensure(group)
+    except (environments.NoInterpreter, subprocess.CalledProcessError) as error:
+        cause = cut_words(str(error))
+        raise ReleaseRefused("release.environment", group=group, cause=cause) from None
+
+
+def judge_archive(built: Path, target: Path) -> None:
+    """Have galaxy-importer judge a copy, and keep its words.
+
+    It passes an archive without a judgement of ansible-lint that took too long, and prints that as
+    an error: so an error in its words counts as well.
+    """
+    find_environment("importer")
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory(prefix="gpufleet-release-") as folder:
+        copied = shutil.copy2(built, folder)
+        with contextlib.redirect_stdout(said):
+            status = archive.judge(Path(copied))
+    words = said.getvalue()
+    errors = [line for line in words.splitlines() if "ERROR" in line]
+    if status or errors:
+        raise ReleaseRefused("release.importer", cause=cut_words(errors[0] if errors else words))
+    target.write_text(words)
+
+
+def try_archive(clone: Path, built: Path, target: Path) -> None:
+    """Install the archive where nothing else is, and run README's commands from it."""
+    programs = find_environment(EMPTY)
+    with tempfile.TemporaryDirectory(prefix="gpufleet-release-") as folder:
+        commands = release_trial.list_commands((clone / "README.md").read_text())
+        if not commands:
+            raise ReleaseRefused("release.no-commands")
+        release_trial.make_project(Path(folder), programs / "python")
+        told = []
+        for command in commands:
+            status, words = release_trial.run_command(Path(folder), programs, built, command)
+            told.append(f"$ {command}\n{words}")
+            if status:
+                cause = cut_words(words)
+                raise ReleaseRefused("release.trial", command=command, cause=cause)
+    target.write_text("\n".join(told))
+
+
+def main(given: Sequence[str], make: Callable[[Path, str], Path] = make_release) -> int:
+    """Make the release that is named, or say in one sentence why not."""
+    version = given[0] if len(given) == 1 else ""
+    try:
+        place = make(ROOT, version)
+    except ReleaseRefused as refused:
+        print(f"release.py: {refused}", file=sys.stderr)
+        return 1
+    for path in sorted(place.iterdir()):
+        print(path.relative_to(ROOT))
+    print("Nothing is published. What to do next: CONTRIBUTING.md, A release.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
