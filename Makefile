@@ -97,11 +97,12 @@ bench: venv ## Count SSH operations, compare wall times with ping and with a pla
 adopted: venv ## Count with the real programs how many hosts that were configured before are taken over (WRITE=1 writes docs/adoption.md)
 	$(RUN) python -m tests.integration.adopted $(if $(WRITE),--write)
 
-docs: venv ## Write what follows from the code (tables in docs/, the contract, the roles' options, shared results, golden files of messages), and build the site in .cache/docs/site
+docs: venv ## Write what follows from the code (tables and pictures in docs/, the contract, the roles' options, shared results, golden files of messages), and build the site in .cache/docs/site
 	@$(RUN) python tests/tools/options.py --write
 	@$(RUN) python tests/tools/message_tables.py --write
 	@$(RUN) python tests/tools/contract.py --write
 	@$(RUN) python tests/tools/pages.py --write
+	@$(RUN) python tests/tools/pictures.py --write
 	@$(RUN) python tests/tools/docsite.py
 
 soak: venv ## Strike transactions at every system call on every engine, and judge 10 000 configurations each; hours (MINUTES=30: for so long)

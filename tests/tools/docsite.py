@@ -55,6 +55,7 @@ LABELS = {
     "common_return_values": "reference_appendices/common_return_values.html",
     "check_mode": "playbook_guide/playbooks_checkmode.html",
     "ansible_collections_list": "collections/index.html",
+    "ansible_collections.ansible.builtin.inventory_hostnames_lookup": "collections/ansible/builtin/inventory_hostnames_lookup.html",
 }
 
 
@@ -174,7 +175,7 @@ def inventory() -> bytes:
     """
     head = "# Sphinx inventory version 2\n# Project: Ansible\n# Version: devel\n# The remainder of this file is compressed using zlib.\n"
     lines = "".join(
-        f"{label} std:label -1 {place}#{label.replace('_', '-')} {label}\n"
+        f"{label} std:label -1 {place}#{re.sub('[_.]', '-', label)} {label}\n"
         for label, place in LABELS.items()
     )
     return head.encode() + zlib.compress(lines.encode())

@@ -25,6 +25,7 @@ import answer_tables
 import cdi_tables
 import comparison_tables
 import content_tables
+import decision_tables
 import drain_tables
 import evidence_tables
 import gpu_tables
@@ -82,6 +83,9 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "docker-before": adoption_tables.of_docker,
     "cuda": image_tables.drivers,
     "speed": comparison_tables.build_speed_table,
+    "decisions": decision_tables.build_engine_decision_table,
+    "decisions-without-cdi": decision_tables.build_without_cdi_table,
+    "decisions-kubernetes": decision_tables.build_kubernetes_decision_table,
     "modules": content_tables.build_module_table,
     "roles": content_tables.build_role_table,
     "playbooks": content_tables.build_playbook_table,
