@@ -45,6 +45,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     toolkit_config,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    granted,
     messages,
     runtime_words,
 )
@@ -116,12 +117,14 @@ def list_cases(
     statuses: Mapping[str, Mapping[str, Any]] | None = None,
     fabric: tuple[str, ...] = (),
     more: tuple[Ask, ...] = (),
+    nodes_of_all: frozenset[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Return every case of a host, engine by engine.
 
     statuses: CRI status by socket, for the cgroup driver in force.
     fabric: nodes of NVSwitches and IMEX channels, which a container gets only if it asks for them.
     more: further requests to an engine that resolves devices itself.
+    nodes_of_all: those that the spec gives with all GPUs, None if that is not known.
     """
     by_key = {i.key: i for i in instances}
     cases = []
@@ -133,7 +136,10 @@ def list_cases(
             instance.cri or traits.get_traits(instance.engine).verification != "cri"
         ) and not instance.refusal:
             status = (statuses or {}).get(instance.socket, {})
-            row = _list_row_cases(host, decision, instance, driver.gpus, evidence_file)
+            row = [
+                granted.expect_granted_nodes(case, decision.injection, nodes_of_all)
+                for case in _list_row_cases(host, decision, instance, driver.gpus, evidence_file)
+            ]
             row += [
                 _build_native_case(ask, instance, driver.gpus)
                 for ask in more

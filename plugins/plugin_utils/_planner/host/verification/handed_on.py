@@ -32,10 +32,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import refusals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases,
+    granted,
     messages,
     verified_health,
 )
@@ -69,11 +71,13 @@ class Verification:
 @dc.dataclass(frozen=True)
 class VerificationFacts:
     """The facts that a verification is planned from: statements that running engines make of
-    themselves over CRI, by socket and process, and the driver's device nodes.
+    themselves over CRI, by socket and process, the driver's device nodes, and the nodes that the
+    specs in these directories give with all GPUs.
     """
 
     statuses: Lookup[tuple[str, int], Mapping[str, Any]]
     nodes: Fact[Mapping[str, gpus.DeviceFile]]
+    nodes_of_all: Lookup[tuple[str, ...], frozenset[str] | None]
 
 
 def read_verification_facts(policy: Policy, obs: Observation) -> VerificationFacts:
@@ -81,6 +85,11 @@ def read_verification_facts(policy: Policy, obs: Observation) -> VerificationFac
     return VerificationFacts(
         Lookup(lambda engine: obs.try_cri(engine[0], pid=engine[1])),
         Fact(lambda: gpus.map_device_files(obs, gpus.get_dev_root(policy))),
+        Lookup(
+            lambda directories: granted.find_granted_nodes(
+                obs.list_glob_files(f"{directory}/*") for directory in directories
+            )
+        ),
     )
 
 
@@ -115,6 +124,9 @@ def plan_verification(
         statuses=statuses,
         fabric=fabric,
         more=shared,
+        nodes_of_all=facts.nodes_of_all.get(record.cdi_dirs or files.list_cdi_directories(policy))
+        if any(gpu.migs for gpu in driver.gpus)
+        else None,
     )
     open_ones = refusals.open_ones(policy, instances)
     return Verification(

@@ -554,15 +554,25 @@ def test_check_mode_tells_the_cases_and_verifies_none() -> None:
 # ---------------------------------------------------------------- MIG and the fabric
 
 
-def mig_cases(*migs: int, fabric: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
+def mig_cases(
+    *migs: int,
+    fabric: tuple[str, ...] = (),
+    policy: Policy = Policy(),  # noqa: B008  a frozen value
+    engine: Instance = instance("containerd", "2.4.0"),  # noqa: B008  a frozen value
+    nodes_of_all: frozenset[str] | None = None,
+) -> dict[str, dict[str, Any]]:
     """A host whose GPUs have so many MIG devices."""
     seen = dc.replace(
         driver(*range(len(migs))),
         gpus=tuple(SeenGpu(i, i, "", f"GPU-{i}", migs=count) for i, count in enumerate(migs)),
     )
-    engine = instance("containerd", "2.4.0")
     found = verify_cases.list_cases(
-        record(Policy(), engine, driver=seen), (engine,), seen, image=IMAGE, fabric=fabric
+        record(policy, engine, driver=seen),
+        (engine,),
+        seen,
+        image=IMAGE,
+        fabric=fabric,
+        nodes_of_all=nodes_of_all,
     )
     return {case["name"].rpartition(": ")[2]: case for case in found}
 
@@ -585,6 +595,38 @@ def test_a_gpu_with_mig_devices_is_asked_for_by_one_of_them(
     )
     assert [n for n in nodes(found["all"], "allowed") if n.isdigit()] == sure
     assert [n for n in nodes(found["all"], "optional") if n.isdigit()] == perhaps
+
+
+LEGACY = Policy(injection="legacy", isolation="compatible")
+
+
+@pytest.mark.parametrize(
+    ("policy", "engine", "nodes_of_all", "sure", "refused", "perhaps"),
+    [  # GPU 0 has MIG devices, GPU 1 has none
+        (COMPATIBLE, CONTAINERD_21, {"0", "1"}, "0,1", "", ""),
+        (COMPATIBLE, CONTAINERD_21, {"0"}, "0", "1", ""),  # in MIG mode without an instance
+        (COMPATIBLE, CONTAINERD_21, None, "0", "", "1"),  # no spec was read
+        (COMPATIBLE, CONTAINERD_16, {"0", "1"}, "0,1", "", ""),
+        (COMPATIBLE, CONTAINERD_16, {"0"}, "0", "1", ""),
+        (LEGACY, CONTAINERD_16, None, "0,1", "", ""),  # the hook gives every GPU
+        (LEGACY, CONTAINERD_16, {"0"}, "0,1", "", ""),
+    ],
+)
+def test_all_gpus_beside_mig_devices_are_just_those_that_are_granted(
+    policy: Policy,
+    engine: Instance,
+    nodes_of_all: set[str] | None,
+    sure: str,
+    refused: str,
+    perhaps: str,
+) -> None:
+    given = None if nodes_of_all is None else frozenset(f"/dev/nvidia{n}" for n in nodes_of_all)
+    found = mig_cases(2, 0, policy=policy, engine=engine, nodes_of_all=given)["all"]
+    told = {
+        expect: ",".join(n for n in nodes(found, expect) if n.isdigit())
+        for expect in ("allowed", "refused", "optional")
+    }
+    assert told == {"allowed": sure, "refused": refused, "optional": perhaps}
 
 
 @pytest.mark.parametrize("case", ["one", "all", "none"])
