@@ -117,13 +117,16 @@ def test_both_come_in_one_transaction(fleet: Fleet) -> None:
 def test_engines_with_different_low_level_runtimes_are_refused_before_anything_is_touched(
     fleet: Fleet,
 ) -> None:
-    """NVIDIA's runtime has one list for the host, so one of the engines would get the other's
-    runtime.
+    """NVIDIA's runtime has one list for the host. Where it is the default handler, workloads of one
+    engine would get the other's runtime. Where engines inject by CDI, they keep their own.
     """
     default(fleet, "crun")
     try:
+        by_cdi = fleet.task("host", [HOST], arguments=["--check"]).of("host")[HOST]
+        reasons = by_cdi["decision"]["reasons"]
+        assert "engines.runtime-of-another" in [reason["code"] for reason in reasons]
         before = fleet.tree(HOST)
-        answer = fleet.task("host", [HOST]).of("host")[HOST]
+        answer = fleet.task("host", [HOST], {"set_as_default": "enabled"}).of("host")[HOST]
         assert "crio:/etc/crio/crio.conf runs /usr/libexec/crio/crun" in answer["msg"]
         assert answer["error"]["code"] == "engines.runtimes-differ"
         assert differing(before, fleet.tree(HOST)) == {}

@@ -45,6 +45,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
     Strategies,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.low_level import (
+    describe_other_programs,
     list_low_level_runtimes,
 )
 
@@ -118,6 +119,11 @@ def decide_host(
         cap_reason,
         *([cdi_owner_reason] if cdi_owner_reason else []),
     ]
+    users = [i for i in managed if is_handed_over(i, decisions)]
+    bound = {d.instance for d in decisions if hands_workloads_over(d)}
+    runtimes = list_low_level_runtimes(users, low_level or {}, bound)
+    replaced = describe_other_programs(users, runtimes)
+    reasons += [Reason("low_level_runtimes", runtimes[0], replaced)] if replaced else []
     return HostDecision(
         decisions=tuple(decisions),
         refused=refused,
@@ -127,9 +133,7 @@ def decide_host(
             dict.fromkeys([RUNTIME_PREFIX, *(p for d in decisions for p in d.annotation_prefixes)])
         ),
         isolation=isolation,
-        low_level_runtimes=list_low_level_runtimes(
-            [i for i in managed if is_handed_over(i, decisions)], low_level or {}
-        ),
+        low_level_runtimes=runtimes,
         packages=list_needed_packages(decisions),
         cdi_owner=cdi_owner if reads_specs(every_instance, decisions, policy) else "none",
         cdi_version_cap=cap,
@@ -144,6 +148,15 @@ def is_handed_over(instance: Instance, decisions: list[Decision]) -> bool:
     low-level one.
     """
     return any(d.instance == instance.key and d.handler for d in decisions)
+
+
+def hands_workloads_over(decision: Decision) -> bool:
+    """Tell whether workloads of this instance go through the NVIDIA runtime, and not only management
+    containers that name the handler by a RuntimeClass.
+    """
+    by_itself = decision.injection == "native-cdi" and not decision.default
+    by_class = traits.get_traits(decision.engine).kubernetes
+    return bool(decision.handler) and not (by_itself and by_class)
 
 
 def explain_no_gpu(policy: Policy, driver: Driver) -> str:

@@ -112,8 +112,14 @@ PROCESSES_OF_OTHERS = Sentence(
 RUNTIMES_DIFFER = Sentence(
     "engines.runtimes-differ",
     "the engines of this host use different low-level runtimes: {one} runs {program}, {other} runs {other_program}",
-    why="the NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it finds",
-    next="Set the same one as default in both engines, or name one engine alone in gpufleet_engines",
+    why="their workloads go through the NVIDIA runtime, which has one list of low-level runtimes for the whole host and takes the first "
+    "that it finds",
+    next="Set the same one as default in both engines, let both inject by CDI, or name one engine alone in gpufleet_engines",
+)
+RUNTIME_OF_ANOTHER = Sentence(
+    "engines.runtime-of-another",
+    "the NVIDIA runtime hands containers of its handler to {first} on this host, also those of {others}. Workloads get GPUs by CDI, "
+    "and run with the low-level runtime of their engine",
 )
 PACKAGE_PROGRAM_GONE = Sentence(
     "engines.package-program-gone",

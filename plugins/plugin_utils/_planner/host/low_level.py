@@ -6,16 +6,20 @@ programs that are neither.
 
 The NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it
 finds (nvidia-container-toolkit, internal/oci/runtime_low_level.go). So engines with different ones
-cannot be served together.
+cannot be served together where the workloads of both go through it. An engine that injects by CDI
+itself starts its workloads with its own low-level runtime.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     STANDARD_PATH,
     Instance,
@@ -76,18 +80,34 @@ def shorten_program(program: str) -> str:
 
 
 def list_low_level_runtimes(
-    instances: Iterable[Instance], found: Mapping[str, str | None]
+    instances: Iterable[Instance],
+    found: Mapping[str, str | None],
+    bound: Container[str] = (),
 ) -> tuple[str, ...]:
     """Return the host's list of low-level runtimes: the ones that engines use, then the others on
     the host.
 
     found: the programs on the host by name. If there are none at all, return runc and crun.
-    Raise PlanError if the engines use different ones.
+    bound: the keys of the instances whose workloads go through the NVIDIA runtime. Theirs comes
+    first. Raise PlanError if these use different ones.
     """
-    used = {i.key: i.low_level for i in instances if i.low_level}
-    _require_one(used)
+    every = {i.key: i.low_level for i in instances if i.low_level}
+    used = dict(sorted(every.items(), key=lambda entry: entry[0] not in bound))
+    _require_one({key: program for key, program in used.items() if key in bound})
     paths = [*used.values(), *(p for p in map(found.get, KNOWN) if p)]
     return tuple(dict.fromkeys(map(shorten_program, paths))) or ("runc", "crun")
+
+
+def describe_other_programs(
+    instances: Iterable[Instance], runtimes: tuple[str, ...]
+) -> Message | None:
+    """Return which program serves handlers in place of an engine's own, None if none does."""
+    first = posixpath.basename(runtimes[0])
+    others = [i for i in instances if posixpath.basename(i.low_level or first) != first]
+    if not others:
+        return None
+    names = ", ".join(f"{i.key} ({i.low_level})" for i in others)
+    return host_messages.RUNTIME_OF_ANOTHER.fill(first=runtimes[0], others=names)
 
 
 def _require_one(used: Mapping[str, str]) -> None:

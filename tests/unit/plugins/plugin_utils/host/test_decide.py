@@ -361,9 +361,50 @@ def test_low_level_runtimes(
     )
 
 
+DOCKER_CRUN = dc.replace(OWN, low_level="/usr/bin/crun")
+
+
+@pytest.mark.parametrize(
+    ("instances", "options", "runtimes"),
+    [
+        # both inject by CDI: only management containers go through the NVIDIA runtime
+        ([C23, CRIO], {}, ("runc", "/usr/libexec/crio/crun")),
+        ([CRIO, C23], {}, ("/usr/libexec/crio/crun", "runc")),
+        # the one whose workloads go through it decides
+        ([CRIO, C16], {}, ("runc", "/usr/libexec/crio/crun")),
+        # `docker run --runtime nvidia` is a workload
+        ([C23, DOCKER_CRUN], {}, ("crun", "runc")),
+    ],
+)  # fmt: skip
+def test_an_engine_that_injects_by_cdi_leaves_the_list_to_others(
+    instances: list[Instance], options: dict, runtimes: tuple
+) -> None:
+    found = decide.decide_host(Policy(**options), instances, GPU, NONE)
+    assert found.low_level_runtimes == runtimes
+    told = [reason for reason in found.reasons if reason.what == "low_level_runtimes"]
+    assert [get_code(reason.why) for reason in told] == ["engines.runtime-of-another"]
+    assert [reason.value for reason in told] == [runtimes[0]]
+
+
+@pytest.mark.parametrize(
+    ("instances", "options"),
+    [
+        ([C23, CRIO], {"set_as_default": "enabled"}),
+        ([C16, dc.replace(CRIO, cdi=C16.cdi)], {}),
+        ([C16, DOCKER_CRUN], {}),
+    ],
+)
+def test_workloads_of_two_low_level_runtimes_are_refused(
+    instances: list[Instance], options: dict
+) -> None:
+    with pytest.raises(PlanError) as refused:
+        decide.decide_host(Policy(**options), instances, GPU, NONE)
+    assert refused.value.code == "engines.runtimes-differ"
+
+
 def test_engines_with_different_low_level_runtimes_are_refused() -> None:
     with pytest.raises(PlanError) as refused:
-        decide.decide_host(Policy(), [C23, CRIO], GPU, NONE)
+        decide.decide_host(Policy(set_as_default="enabled"), [C23, CRIO], GPU, NONE)
     assert refused.value.code == "engines.runtimes-differ"
     assert refused.value.values == {
         "one": "containerd:/etc/containerd", "program": "/usr/sbin/runc", "other": "crio:/etc/crio",
