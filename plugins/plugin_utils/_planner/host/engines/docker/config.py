@@ -285,6 +285,11 @@ SHAPES: tuple[tuple[tuple[str, ...], type, str], ...] = (
 )
 
 
+OWN_KEYS = (*(path[0] for path, _kind, _wanted in SHAPES), *RESOURCES)
+# moby's api/types/system.Runtime, with the names that its tags have
+RUNTIME_KEYS = ("path", "runtimeArgs", "runtimeType", "options", "args")
+
+
 # Types by the host side's words for them, and as a person says them. A truth value is an int
 # as well, so it comes first.
 KINDS: Mapping[type, str] = {
@@ -307,6 +312,7 @@ def check_shape(doc: json_text.JsonDocument, withheld: Iterable[Mapping[str, Any
 
     withheld: values that were not sent.
     """
+    _require_spelled_keys(doc)
     kinds = {tuple(entry["path"]): str(entry["kind"]) for entry in withheld}
     for path, kind, wanted in SHAPES:
         value = json_text.look_up_json(doc, path)
@@ -320,6 +326,28 @@ def check_shape(doc: json_text.JsonDocument, withheld: Iterable[Mapping[str, Any
             raise build_docker_value_error(
                 doc, ("runtimes", name), kinds, "an object with the key path"
             )
+
+
+def _require_spelled_keys(doc: json_text.JsonDocument) -> None:
+    """Raise PlanError for a key that counts here in another case.
+
+    Docker refuses one at the top. In a runtime it takes one in any case, and of two the last
+    (Go's encoding/json), so what this collection writes might not count.
+    """
+    spots: list[tuple[json_text.Path, json_text.Token | None, tuple[str, ...]]] = [
+        ((), doc.root, OWN_KEYS)
+    ]
+    runtimes = json_text.find_json_member(doc, ("runtimes",))
+    for member in runtimes.node.members if runtimes else ():
+        spots.append((("runtimes", member.key), member.node, RUNTIME_KEYS))
+    for path, node, keys in spots:
+        right = {key.lower(): key for key in keys}
+        for member in node.members if node else ():
+            key = right.get(member.key.lower(), member.key)
+            if key != member.key:
+                other = messages.KEY_IN_OTHER_CASE.fill(key=member.key, right=key)
+                line = json_text.find_member_line(doc, (*path, member.key))
+                raise PlanError(other, where=doc.path, line=line)
 
 
 def has_other_type(

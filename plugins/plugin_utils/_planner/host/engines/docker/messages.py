@@ -90,6 +90,12 @@ SET_BY_FLAG = Sentence(
     why="dockerd does not start if {file} sets it as well, and {wanted} is needed",
     next="Remove the flag from the unit, restart Docker and run again",
 )
+KEY_IN_OTHER_CASE = Sentence(
+    "docker.key-in-other-case",
+    "the key {key} is {right} in another case",
+    why="Docker refuses such a key at the top of the file, and takes the last of several in a runtime",
+    next="Write it as {right}, once, and run again",
+)
 SET_TWICE = Sentence(
     "docker.set-twice",
     "{key} is set by the flag {flag} and in {place}",
