@@ -131,7 +131,7 @@ KUBELET_DIRECTORY = Sentence(
 KUBELET_DIRECTORIES = Sentence(
     "helm.kubelet-directories",
     "The kubelets' --root-dir is {directories}. {path} is left out: it counts on all nodes, so it has to be one directory of all hosts, "
-    "in which only root makes files. DCGM Exporter says no pods where the directory is not /var/lib/kubelet.",
+    "called kubelet, in which only root makes files. DCGM Exporter says no pods where the directory is not /var/lib/kubelet.",
 )
 TOOLKIT_BY_NRI = Sentence(
     "helm.toolkit-by-nri",

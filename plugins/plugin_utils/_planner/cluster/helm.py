@@ -13,6 +13,7 @@ have to fit those.
 from __future__ import annotations
 
 import dataclasses as dc
+import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -303,13 +304,15 @@ def add_kubelet_value(
 ) -> Values:
     """Add the directory of all kubelets to the operator's values, if it is another than usual.
 
-    The chart has one for all nodes, so one that differs between hosts, or one in which not only
-    root may make files on every host, is said in words. The user's own value counts.
+    The chart has one for all nodes, so one that differs between hosts, one in which not only root
+    may make files on every host, or one that is not called kubelet, is said in words: a single host
+    that lies must not have the operator mount any other directory. The user's own value counts.
     """
     if own_values.get_nested_value(given, KUBELET) is not None or {*found} <= {KUBELET_DIRECTORY}:
         return made
     directory = next(iter(found))
-    if len(found) == 1 and operator_toolkit.is_roots(directory):
+    named = posixpath.basename(directory) == posixpath.basename(KUBELET_DIRECTORY)
+    if len(found) == 1 and named and operator_toolkit.is_roots(directory):
         why = chart_messages.KUBELET_DIRECTORY.fill(path=KUBELET)
         return Values({**made.values, "hostPaths": {"kubeletRootDir": directory}}, (*made.why, why))
     said = names.show_few_texts(

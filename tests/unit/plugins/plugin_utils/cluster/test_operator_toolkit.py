@@ -301,6 +301,10 @@ DIRECTORIES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str | None, s
     "another one on some": ([at(ELSEWHERE, native()), native()], {}, None, "helm.kubelet-directories"),
     "another one on some of the operator's": ([at(ELSEWHERE, kept()), kept()], {}, None, "helm.kubelet-directories"),
     "on a disk of its own": ([at("/data/kubelet", native())], {}, None, "helm.kubelet-directories"),
+    "a directory of something else": ([at("/etc/kubernetes/manifests", native())], {}, None, "helm.kubelet-directories"),
+    "the user's own, of something else": (
+        [at("/etc/kubernetes", native())], {"hostPaths": {"kubeletRootDir": "/srv/k"}}, "/srv/k", "",
+    ),
     "no path": ([at("/var/lib/a\nb: c", native())], {}, None, "helm.kubelet-directories"),
     "the user's own": ([at("/data/kubelet", native())], {"hostPaths": {"kubeletRootDir": "/data/kubelet"}}, "/data/kubelet", ""),
 }  # fmt: skip
