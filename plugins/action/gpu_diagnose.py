@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -31,15 +32,21 @@ class ActionModule(ActionBase):
         args = arguments.read_task_options(self, SPEC)
         if args["root"] != "/":  # nothing runs there
             return {"changed": False, "diagnosis": {}}
-        obs = host_look.ask_as_root(
+        ask = functools.partial(
+            host_look.ask_as_root,
             self,
             task_vars or {},
-            [diagnosis.ask_for_diagnosis()],
-            args["transport"],
+            way=args["transport"],
             limit=diagnosis.DIAGNOSIS_SECONDS + 60,
             refusal=messages.NOT_ROOT_FOR_DIAGNOSIS.fill(),
         )
-        judged = diagnosis.read_diagnosis(obs)
+        before = ask([diagnosis.ask_for_server()])
+        unmade = diagnosis.explain_no_server(before)
+        if unmade:
+            return {"changed": False, "diagnosis": diagnosis.describe_unmade_diagnosis(unmade)}
+        # the question about the server comes after the diagnosis, which took minutes
+        obs = ask([diagnosis.ask_for_diagnosis(), diagnosis.ask_for_server()])
+        judged = diagnosis.read_diagnosis(obs, before)
         answer = {"changed": False, "diagnosis": judged}
         if not judged["failed"]:
             return answer

@@ -53,6 +53,14 @@ echo "| Denylist                  | {verdict}                                   
 exit {status}
 END
 chmod 755 /usr/bin/dcgmi"""
+# What listens where dcgmi expects nv-hostengine. dcgmi is run only if that is root's.
+SERVER = """systemd-run -q --unit=nv-hostengine python3 -c '
+import signal, socket
+server = socket.socket()
+server.bind(("127.0.0.1", 5555))
+server.listen(1)
+signal.pause()'
+until grep -q ":15B3 " /proc/net/tcp; do :; done"""
 CRASHES = "[Service]\nExecStartPre=/bin/false\n"
 # Packages are there already, so all that differs is ours. Work ends on no host, so no host of these
 # has to be drained.
@@ -245,6 +253,7 @@ def told(scene: Scene) -> Week:
         f"timeout 60 sh -c 'until scontrol show node {SLURM} | grep -qF \" State=IDLE \"; do sleep 0.2; done'",
     )
     up.shell(SLURM, DCGMI.format(verdict="Fail", status=226))
+    up.shell(SLURM, SERVER)
     soak = {"gpufleet_rollout_soak": 1, "gpufleet_rollout_max_failed": BUDGET}
     runs["wednesday"] = scene.rollout(**soak, around=killed_at("TASK [Begin the batch]", 2))
     converged["wednesday"] = scene.converged()

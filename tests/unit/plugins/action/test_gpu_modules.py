@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionSkip
@@ -35,6 +36,24 @@ def host(process: HostProcess) -> Iterator[Host]:
 def probed(host: Host, answer: str) -> None:
     """The probe is a child of this Python."""
     host.program("/", answer)
+
+
+# nv-hostengine, which root's systemd has started
+ROOTS = '{"listeners": [{"uid": 0, "inode": 7}]}'
+
+
+def play_in_turn(host: Host, answers: list[str]) -> dict[str, Any]:
+    """Run the diagnosis on a host whose probe gives these answers, one in each request."""
+    asked = host.answers.ask
+    left = iter(answers)
+
+    def ask(*given: Any) -> Any:
+        root, program, request, known, *more = given
+        return asked(root, program, request, [*known, ("/", 0, next(left), "")], *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host.answers, "ask", ask)
+        return host.task("gpu_diagnose")
 
 
 LOG = (
@@ -111,12 +130,45 @@ def test_a_diagnosis_that_fails_is_a_failure(
     host: Host, verdict: str, status: int, failed: bool, known: bool
 ) -> None:
     host.program(LINE, TABLE.format(verdict), status=status)
+    probed(host, ROOTS)
     found = host.task("gpu_diagnose")
     assert bool(found.get("failed")) is failed, found
     assert found["diagnosis"]["known"] is known
     assert found["diagnosis"]["failed"] == (["Denylist"] if failed else [])
     assert found.get("error", {}).get("code") == ("host.diagnosis-failed" if failed else None)
-    assert len(host.wire) == 2, "one request, one answer"
+    assert len(host.wire) == 4, "one request and one answer each"
+
+
+OTHERS = '{"listeners": [{"uid": 0, "inode": 7}, {"uid": 1000, "inode": 8}]}'
+NO_SERVER = "gpu-health.diagnosis-no-server"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code", "runs"),
+    [  # who listens where dcgmi connects to, before and after
+        (ROOTS, ROOTS, "", True),
+        ('{"listeners": []}', "", NO_SERVER, False),
+        (OTHERS, "", "gpu-health.diagnosis-server-of-another", False),
+        ("no JSON", "", "gpu-health.diagnosis-server-unknown", False),
+        (ROOTS, OTHERS, "gpu-health.diagnosis-server-of-another", True),
+        (ROOTS, '{"listeners": []}', NO_SERVER, True),
+        (ROOTS, ROOTS.replace("7", "9"), "gpu-health.diagnosis-server-changed", True),
+    ],
+)
+def test_only_the_server_of_root_is_asked(
+    host: Host, first: str, second: str, code: str, runs: bool
+) -> None:
+    """Any user may listen at that port: the failed test of a stranger counts for nothing."""
+    host.program(LINE, TABLE.format("Pass" if not code else "Fail"))
+    if not runs:
+        probed(host, first)
+        found = host.task("gpu_diagnose")
+        assert len(host.wire) == 2, "dcgmi is not run"
+    else:
+        # the host's process gets the table of programs with each request
+        found = play_in_turn(host, [first, second])
+    assert (found["diagnosis"]["code"], found["diagnosis"]["known"]) == (code, not code)
+    assert not found.get("failed")
 
 
 def test_check_mode_runs_no_diagnosis(host: Host) -> None:

@@ -212,12 +212,14 @@ _MACHINE = TableShape(
     {"architecture": WORD, "vendor": VERSION, "flags": Items(WORD, 4096), "library": VERSION}
 )
 _REACH = TableShape({"tried": Flag(), "reached": Flag(), "why": MESSAGE})
+_LISTENERS = TableShape({"listeners": Items(TableShape({"uid": ID, "inode": NUMBER}), 64)})
 PROBES: Mapping[str, Shape] = {
     "nvml": _NVML,
     "gpu_state": _GPU_STATE,
     "kernel_log": _KERNEL_LOG,
     "machine": _MACHINE,
     "reach": _REACH,
+    "listeners": _LISTENERS,
 }
 
 # By the kind of the query, followed by a word if one kind has several forms.

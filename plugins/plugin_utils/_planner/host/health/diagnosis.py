@@ -25,6 +25,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.heal
 
 DIAGNOSIS = ("dcgmi", "diag", "-r", "1")
 DIAGNOSIS_SECONDS = 300
+# Where dcgmi connects to without `--host`. Any user may listen there while no nv-hostengine does,
+# and the protocol knows no password. dcgmi is root's, so it is not even run then.
+PORT = 5555
+TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 MOST_TESTS = 64  # that failed: twice as many as DCGM has in all
 # A line of its table, `| NVML Library | Pass |`; of a GPU since DCGM 4, `| | GPU0: Fail |`.
 # A name is words with spaces between them. So a line of any length can be read in only one way.
@@ -32,6 +36,29 @@ VERDICT = re.compile(
     r"^\|\s*(?:(?P<test>[\w/()-]+(?: +[\w/()-]+)*)\s*)?\|\s*(?:GPU ?\d+: )?(?P<verdict>Pass|Fail|Warn|Skip)\b",
     re.IGNORECASE,
 )
+
+
+def ask_for_server() -> queries.Question:
+    """Ask who listens where dcgmi connects to."""
+    return queries.ask_for_probe("listeners", {"port": PORT, "tables": list(TABLES)})
+
+
+def explain_no_server(obs: Observation) -> str:
+    """Return why the diagnosis is not run, '' if root alone listens where dcgmi connects to."""
+    answer = obs.get_answer_or_error(ask_for_server())
+    if "error" in answer:
+        cause = answer["error"].get("message") or ""
+        return messages.DIAGNOSIS_SERVER_UNKNOWN.fill(port=PORT, cause=cause)
+    listeners = answer["value"]["listeners"]
+    others = [entry["uid"] for entry in listeners if entry["uid"] != 0]
+    if others:
+        return messages.DIAGNOSIS_OTHER_SERVER.fill(uid=others[0], port=PORT)
+    return "" if listeners else messages.DIAGNOSIS_NO_SERVER.fill(port=PORT)
+
+
+def describe_unmade_diagnosis(why: str) -> dict[str, Any]:
+    """Return the result of a diagnosis that was not made, or that does not count."""
+    return {"known": False, "why": why, "code": get_code(why), "failed": []}
 
 
 def ask_for_diagnosis() -> queries.Question:
@@ -42,11 +69,24 @@ def ask_for_diagnosis() -> queries.Question:
     )
 
 
-def read_diagnosis(obs: Observation) -> dict[str, Any]:
+def read_diagnosis(obs: Observation, before: Observation) -> dict[str, Any]:
     """Return the result of the diagnosis.
 
-    `known` is False if it did not end with a result, and `why` and `code` have the reason.
+    `known` is False if it did not end with a result, and `why` and `code` have the reason. before:
+    the look that has shown the server which was to be asked.
     """
+    other = explain_no_server(obs) or (
+        ""
+        if obs.get_answer(ask_for_server())["value"] == before.get_answer(ask_for_server())["value"]
+        else messages.DIAGNOSIS_SERVER_CHANGED.fill(port=PORT)
+    )
+    if other:
+        return describe_unmade_diagnosis(other)
+    return read_verdicts(obs)
+
+
+def read_verdicts(obs: Observation) -> dict[str, Any]:
+    """Return the result that dcgmi printed."""
     answer = obs.get_answer_or_error(ask_for_diagnosis())
     failed, verdicts = list_failed_tests(str(answer.get("stdout") or ""))
     known = bool(failed) or (answer.get("rc") == 0 and verdicts > 0)

@@ -20,6 +20,22 @@ LOG_WRITTEN_OVER = Sentence(
     "the kernel has written over lines of its log since the change of the host",
 )
 DIAGNOSIS_NOT_RUN = Sentence("gpu-health.diagnosis-not-run", "{cause}")
+DIAGNOSIS_NO_SERVER = Sentence(
+    "gpu-health.diagnosis-no-server",
+    "no nv-hostengine listens at port {port} of this host, and dcgmi asks that. Install DCGM, and start nvidia-dcgm.service",
+)
+DIAGNOSIS_OTHER_SERVER = Sentence(
+    "gpu-health.diagnosis-server-of-another",
+    "user {uid} listens at port {port} of this host, where dcgmi expects root's nv-hostengine, so its answer does not count. "
+    "End that program, and start nvidia-dcgm.service",
+)
+DIAGNOSIS_SERVER_UNKNOWN = Sentence(
+    "gpu-health.diagnosis-server-unknown", "the listener at port {port} is not known ({cause})"
+)
+DIAGNOSIS_SERVER_CHANGED = Sentence(
+    "gpu-health.diagnosis-server-changed",
+    "another program listens at port {port} than before the diagnosis, so its answer does not count",
+)
 DIAGNOSIS_LATE = Sentence(
     "gpu-health.diagnosis-late", "{command} did not end within {seconds} seconds"
 )

@@ -446,7 +446,7 @@ DIAGNOSES = [
 
 
 def answered(answer: Mapping[str, Any]) -> dict[str, Any]:
-    return diagnosis.read_diagnosis(
+    return diagnosis.read_verdicts(
         Observation({}, {str(diagnosis.ask_for_diagnosis()["id"]): answer})
     )
 
