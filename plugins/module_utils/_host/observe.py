@@ -555,6 +555,7 @@ def _answer_cri(_root, question):
             question.get("prefixes") or (),
             question.get("annotation", ""),
             timeout,
+            question.get("uids") or (),
         )
     elif method == "RuntimeConfig":
         answer = cri_queries.read_runtime_config(path, timeout)

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc.grpc_wir
     list_field_values,
 )
 
+HOSTS_NAMESPACE = 2  # enum NamespaceMode of api.proto: NODE
 DRIVERS = {0: "systemd", 1: "cgroupfs"}  # enum CgroupDriver
 
 
@@ -93,32 +94,66 @@ def list_ready_pods(path, handlers, annotation="", timeout=5):
     return {"pods": sorted(pods)}
 
 
-def count_sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
+def count_sandboxes(path, handlers, prefixes=(), annotation="", timeout=5, uids=()):
     """Count the pods, stopped ones too, by handler and by prefix of their name.
 
     The answer contains only counts for the handlers and prefixes that were asked for. The handler
-    "" belongs to pods that name none and so have the default one.
+    "" belongs to pods that name none and so have the default one. Any user of a cluster chooses
+    names, so by prefix only pods count that may be in the host's PID namespace. uids: of pods. The
+    answer tells of how many sandboxes of each it is known that they are not.
     """
     deadline = time.monotonic() + timeout
     _service, fields = cri.ask_cri(path, "ListPodSandbox", [], timeout)
-    names = {}
+    names, own = {}, dict.fromkeys(uids, 0)
     for pod in [decode_fields(value) for value in list_field_values(fields, 1)]:
         used = get_string_field(pod, 7) or (
             _get_pod_handler(path, get_string_field(pod, 1), annotation, deadline)
             if handlers
             else ""
         )
-        if used is not None:  # else removed meanwhile
-            names.setdefault(used, []).append(
-                get_string_field(decode_fields((list_field_values(pod, 2) or [b""])[-1]), 1)
-            )
+        if used is None:  # removed meanwhile
+            continue
+        metadata = decode_fields((list_field_values(pod, 2) or [b""])[-1])
+        name, uid = get_string_field(metadata, 1), get_string_field(metadata, 2)
+        asked = name.startswith(tuple(prefixes)) or uid in own
+        if asked and _has_own_pids(path, get_string_field(pod, 1), deadline):
+            own[uid] = own.get(uid, 0) + 1
+            name = ""
+        names.setdefault(used, []).append(name)
     every = [name for of_handler in names.values() for name in of_handler]
     return {
         "handlers": {handler: len(names.get(handler, [])) for handler in [""] + list(handlers)},
         "named": {
             prefix: sum(1 for name in every if name.startswith(prefix)) for prefix in prefixes
         },
+        "own_pids": {uid: own[uid] for uid in uids},
     }
+
+
+def _has_own_pids(path, pod, deadline):
+    """Tell whether a pod is known to be in another PID namespace than the host's. Only a pod to
+    which the cluster's admission allows that is in the host's.
+    """
+    fields = _ask_for_status(path, pod, deadline, [])
+    for place in (1, 6, 1, 2):  # status, linux, namespaces, options
+        inner = list_field_values(fields, place) if fields else []
+        if not inner:
+            return False
+        fields = decode_fields(inner[-1])
+    return (list_field_values(fields, 2) or [0])[-1] != HOSTS_NAMESPACE
+
+
+def _ask_for_status(path, pod, deadline, more):
+    """Return the fields of a pod's status; None for a pod that was removed meanwhile."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise CriError(cri.DEADLINE, "%s: the pods were not all told in time" % path)
+    try:
+        return cri.ask_cri(path, "PodSandboxStatus", [(1, 2, pod), *more], left)[1]
+    except CriError as exc:
+        if exc.code != cri.NOT_FOUND:
+            raise
+        return None
 
 
 def _get_pod_handler(path, pod, annotation, deadline):
@@ -127,14 +162,8 @@ def _get_pod_handler(path, pod, annotation, deadline):
     """
     if not annotation:
         return ""
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise CriError(cri.DEADLINE, "%s: the pods were not all told in time" % path)
-    try:
-        _service, fields = cri.ask_cri(path, "PodSandboxStatus", [(1, 2, pod), (2, 0, 1)], left)
-    except CriError as exc:
-        if exc.code != cri.NOT_FOUND:
-            raise
+    fields = _ask_for_status(path, pod, deadline, [(2, 0, 1)])
+    if fields is None:
         return None
     for value in list_field_values(fields, 2):
         info = cri.parse_cri_value(get_string_field(decode_fields(value), 2))

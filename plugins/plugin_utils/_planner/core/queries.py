@@ -427,14 +427,16 @@ def ask_for_sandbox_counts(
     prefixes: Sequence[str] = (),
     annotation: str = "",
     *,
+    uids: Sequence[str] = (),
     timeout: int = 10,
 ) -> Question:
-    """Ask how many pods, including stopped ones, use each of these handlers, and how many use a
-    handler with one of these prefixes.
+    """Ask how many pods, including stopped ones, use each of these handlers, and how many that may
+    be in the host's PID namespace have a name with one of these prefixes.
 
-    Their names stay on the host.
+    Their names stay on the host. uids: of pods that are asked for whether they have a PID namespace
+    of their own.
     """
-    name = f"cri:ListPodSandbox:{socket} {','.join([*handlers, *prefixes])}"
+    name = f"cri:ListPodSandbox:{socket} {','.join([*handlers, *prefixes, *uids])}"
     q: Question = {
         "id": name,
         "kind": "cri",
@@ -443,7 +445,13 @@ def ask_for_sandbox_counts(
         "timeout": timeout,
         "count": True,
     }
-    return {**q, "handlers": list(handlers), "prefixes": list(prefixes), "annotation": annotation}
+    return {
+        **q,
+        "handlers": list(handlers),
+        "prefixes": list(prefixes),
+        "annotation": annotation,
+        "uids": list(uids),
+    }
 
 
 def ask_for_http(

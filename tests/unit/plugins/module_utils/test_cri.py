@@ -366,13 +366,46 @@ def test_of_pods_that_are_counted_only_numbers_are_told_stopped_ones_too(runtime
         ]
     )
     found = cri_queries.count_sandboxes(
-        runtime(answer(message)).path,
+        runtime(answer(message), in_namespace(HOSTS)).path,
         ["nvidia", "nvidia-cdi"],
         ["nvidia-container-toolkit-daemonset"],
     )
     assert found == {
         "handlers": {"": 2, "nvidia": 2, "nvidia-cdi": 0},
         "named": {"nvidia-container-toolkit-daemonset": 1},
+        "own_pids": {},
+    }
+
+
+# NamespaceMode of api.proto
+OWN, HOSTS = 1, 2
+
+
+def in_namespace(mode):
+    """The status of a pod with this mode of its PID namespace; without one, a pod's is zero."""
+    options = [(2, 0, mode)] if mode else [(1, 0, HOSTS)]
+    return answer(grpc_wire.encode_fields([(1, 2, [(6, 2, [(1, 2, [(2, 2, options)])])])]))
+
+
+@pytest.mark.parametrize(
+    ("status", "named", "own"),
+    [
+        (in_namespace(HOSTS), 1, 0),
+        (in_namespace(OWN), 0, 1),
+        (in_namespace(0), 0, 1),
+        (answer(b""), 1, 0),  # a runtime that says nothing of namespaces
+        (answer(None, "5", "not%20found"), 1, 0),
+    ],
+)
+def test_a_name_counts_only_for_a_pod_that_may_be_in_the_hosts_pids(runtime, status, named, own):
+    listed = answer(grpc_wire.encode_fields([pod("ml", "toolkit-x", "runc")]))
+    found = cri_queries.count_sandboxes(
+        runtime(listed, status).path, ["runc"], ["toolkit"], uids=["uid", "other"]
+    )
+    assert found == {
+        "handlers": {"": 0, "runc": 1},
+        "named": {"toolkit": named},
+        "own_pids": {"uid": own, "other": 0},
     }
 
 
@@ -382,7 +415,7 @@ def test_pods_are_counted_by_their_own_word_where_the_list_does_not_tell_their_h
     found = cri_queries.count_sandboxes(
         runtime(listed, noted(told[0]), noted(told[1])).path, ["nvidia-cdi"], (), "handler"
     )
-    assert found == {"handlers": {"": 1, "nvidia-cdi": 1}, "named": {}}
+    assert found == {"handlers": {"": 1, "nvidia-cdi": 1}, "named": {}, "own_pids": {}}
 
 
 def test_a_pod_that_is_removed_between_the_list_and_its_status_uses_no_handler(runtime):
@@ -390,9 +423,9 @@ def test_a_pod_that_is_removed_between_the_list_and_its_status_uses_no_handler(r
     other = noted({"runtimeSpec": {"annotations": {"handler": "nvidia"}}})
     gone = answer(None, "5", "not%20found")
     found = cri_queries.count_sandboxes(
-        runtime(listed, gone, other).path, ["nvidia"], ["a", "b"], "handler"
+        runtime(listed, gone, other, in_namespace(HOSTS)).path, ["nvidia"], ["a", "b"], "handler"
     )
-    assert found == {"handlers": {"": 0, "nvidia": 1}, "named": {"a": 0, "b": 1}}
+    assert found == {"handlers": {"": 0, "nvidia": 1}, "named": {"a": 0, "b": 1}, "own_pids": {}}
     assert cri_queries.list_ready_pods(
         runtime(listed, gone, other).path, ["nvidia"], "handler"
     ) == {"pods": ["ml/b"]}

@@ -253,7 +253,10 @@ ROWS: Mapping[str, Shape] = {
     "cri RuntimeConfig": TableShape({"driver": ChoiceShape(("", "systemd", "cgroupfs")), "peer": PEER}),
     "cri ListPodSandbox": TableShape({"pods": Items(Text(512)), "peer": PEER}),
     "cri ListPodSandbox count": TableShape(
-        {"handlers": Named("handlers", NUMBER, more=("",)), "named": Named("prefixes", NUMBER), "peer": PEER}
+        {
+            "handlers": Named("handlers", NUMBER, more=("",)), "named": Named("prefixes", NUMBER), "own_pids": Named("uids", NUMBER),
+            "peer": PEER,
+        }
     ),
     "http": TableShape({"status": Whole(100, 599), "value": Maybe(ListedShape()), "peer": PEER}),
     "http configuration": _build_content_shape({"status": Whole(100, 599), "peer": PEER}),

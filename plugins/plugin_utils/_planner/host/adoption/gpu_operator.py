@@ -69,6 +69,11 @@ MARKS = (DIRECTORY, PID_FILE)
 # program.
 PROCESSES = ["nvidia-ctk-installer", "nvidia-toolkit"]
 CONTAINER = "nvidia-container-toolkit-ctr"
+# The DaemonSet has `hostPID: true` (assets/state-container-toolkit/0500_daemonset.yaml), which a
+# cluster's admission keeps from tenants (Pod Security Standards, baseline). Names of programs, pods
+# and containers are anybody's. Rules of processes that only one of a container with PIDs or users
+# of its own breaks:
+OF_ANYBODY = ("user", "user namespace", "PID namespace")
 KUBELET_ROOT = "/var/lib/kubelet"
 # Where engines serve NRI plugins. In that mode the toolkit mounts its directory, writes no file of
 # an engine, and no RuntimeClass is used (gpu-operator v26.7, transformNRISocketMounts and
@@ -261,7 +266,11 @@ def _ask_for_pods_below(root: str) -> queries.Question:
 
 
 def _sign_of_life(facts: OperatorFacts, instances: tuple[Instance, ...]) -> str:
-    running = [p for p in facts.processes.value if processes.get_program_name(p) in PROCESSES]
+    running = [
+        p
+        for p in facts.processes.value
+        if processes.get_program_name(p) in PROCESSES and p.get("unverified") not in OF_ANYBODY
+    ]
     if running:
         return messages.PROCESS_RUNS.fill(program=processes.get_program_name(running[0]))
     for instance in instances:
@@ -270,9 +279,24 @@ def _sign_of_life(facts: OperatorFacts, instances: tuple[Instance, ...]) -> str:
         ).get(sandboxes.OPERATOR):
             return messages.POD_RUNS.fill(engine=instance.engine, name=sandboxes.OPERATOR)
     kept = facts.kept_pods.get(_get_kubelet_root(facts)).get("files") or ()
-    if any(posixpath.basename(str(entry["path"])) == CONTAINER for entry in kept):
+    paths = [str(entry["path"]) for entry in kept]
+    uids = tuple(sorted(p.split("/")[-3] for p in paths if posixpath.basename(p) == CONTAINER))
+    if uids and not all(has_own_pids(facts, instances, uids, uid) for uid in uids):
         return messages.POD_KEPT.fill(container=CONTAINER)
     return ""
+
+
+def has_own_pids(
+    facts: OperatorFacts, instances: tuple[Instance, ...], uids: tuple[str, ...], uid: str
+) -> bool:
+    """Tell whether an engine has this pod, with a PID namespace of its own. uids: all that are
+    asked for.
+    """
+    return any(
+        (facts.sandboxes.kept.get((i.socket, i.pid, uids)).get("own_pids") or {}).get(uid)
+        for i in instances
+        if sandboxes.serves(i)
+    )
 
 
 def _may_have_kubelet(facts: OperatorFacts) -> bool:

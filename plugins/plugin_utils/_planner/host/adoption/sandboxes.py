@@ -52,6 +52,11 @@ def _ask_for_pods(engine: str, socket: str, handlers: tuple[str, ...]) -> querie
     return queries.ask_for_sandbox_counts(socket, handlers, (OPERATOR,), note)
 
 
+def ask_for_kept_pods(socket: str, uids: tuple[str, ...]) -> queries.Question:
+    """Ask which of these pods have a PID namespace of their own."""
+    return queries.ask_for_sandbox_counts(socket, (), uids=uids)
+
+
 def serves(instance: Instance) -> bool:
     """Tell whether the engine can be asked about pods."""
     return (
@@ -67,10 +72,12 @@ class SandboxFacts:
     """The answers of engines about their pods, an error included.
 
     answers: the answer of an engine, by the engine, its socket, its process and NVIDIA's handlers.
-    Reading it raises NeedMore if the engine was not asked.
+    Reading it raises NeedMore if the engine was not asked. kept: the answer about pods by their
+    UIDs, by the engine's socket and process.
     """
 
     answers: Lookup[tuple[str, str, int, tuple[str, ...]], Mapping[str, Any]]
+    kept: Lookup[tuple[str, int, tuple[str, ...]], Mapping[str, Any]]
 
     def get_answer(self, instance: Instance) -> Mapping[str, Any]:
         """Return the answer of an instance, or the error."""
@@ -83,7 +90,11 @@ def read_sandbox_facts(obs: Observation) -> SandboxFacts:
         engine, socket, pid, handlers = at
         return obs.get_socket_answer(_ask_for_pods(engine, socket, handlers), pid)
 
-    return SandboxFacts(Lookup(read_answer))
+    def read_kept(at: tuple[str, int, tuple[str, ...]]) -> Mapping[str, Any]:
+        socket, pid, uids = at
+        return obs.get_socket_answer(ask_for_kept_pods(socket, uids), pid)
+
+    return SandboxFacts(Lookup(read_answer), Lookup(read_kept))
 
 
 def count_pods_by_handler(

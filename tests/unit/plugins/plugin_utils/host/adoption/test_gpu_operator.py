@@ -64,7 +64,9 @@ KUBELET = {
     "unit": "kubelet.service",
 }
 ELSEWHERE = {**KUBELET, "argv": ["/usr/bin/kubelet", "--root-dir=/data/kubelet"]}
-TOOLKIT_PROCESS = {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}
+TOOLKIT_PROCESS = {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "root directory"}
+# a process by that name in a tenant's container
+TENANTS_PROCESS = {**TOOLKIT_PROCESS, "unverified": "PID namespace"}
 ITS_POD = "pods/0b1e-77/containers/nvidia-container-toolkit-ctr"
 NOW, OLD = 4000.25, {"ActiveState": "active", "ActiveEnterTimestampMonotonic": "60000000"}
 YOUNG = {"ActiveState": "active", "ActiveEnterTimestampMonotonic": "3500000000"}
@@ -73,7 +75,7 @@ YOUNG = {"ActiveState": "active", "ActiveEnterTimestampMonotonic": "3500000000"}
 def host(
     *, marks: tuple[str, ...] = (TOOLKIT,), processes: tuple[dict[str, Any], ...] = (KUBELET,), unit: Any = "for hours",
     pods: dict[str, Any] | None = None, files: dict[str, Any] | None = None, root: str = "/var/lib/kubelet", handlers: Any = None,
-    now: Any = NOW, **more: Any,
+    own_pids: int = 0, now: Any = NOW, **more: Any,
 ) -> Observation:  # fmt: skip
     handlers = THREE if handlers is None else handlers
     unit = OLD if unit == "for hours" else unit
@@ -92,6 +94,9 @@ def host(
     answers[queries.ask_for_processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}
     answers[sandboxes.ask_for_sandboxes(engine(handlers))["id"]] = said
     answers[f"paths:pods below {root}"] = {"files": kept}
+    uids = ("0b1e-77",)
+    asked = sandboxes.ask_for_kept_pods(engine(handlers).socket, uids)
+    answers[asked["id"]] = {"own_pids": dict.fromkeys(uids, own_pids), "peer": 7}
     answers[queries.ask_for_command(kubelet_facts.KUBELET_VERSION)["id"]] = {
         "rc": 0,
         "stdout": "Kubernetes v1.34.2\n",
@@ -126,6 +131,9 @@ STATES: list[tuple[str, dict[str, Any], str, str]] = [
      "processes": (ELSEWHERE,)}, "live", "the kubelet keeps a pod"),
     ("the same, below MicroK8s' directory", {"files": {**SNAP_PODS, f"{SNAP}/{ITS_POD}": ""}, "root": SNAP, "processes": (), "unit": None,
      "units": {"snap.microk8s.daemon-kubelite.service": OLD}}, "live", "the kubelet keeps a pod"),
+    ("a tenant's process by its name", {"processes": (KUBELET, TENANTS_PROCESS), "files": PODS}, "dead", "active for 10 minutes"),
+    ("a tenant's container by its name", {"files": {**PODS, f"/var/lib/kubelet/{ITS_POD}": ""}, "own_pids": 1}, "dead",
+     "active for 10 minutes"),
     ("a kubelet that has settled, and nothing of it", {"files": PODS}, "dead", "active for 10 minutes"),
     ("the same with what a process has left", {"files": PODS, "marks": (TOOLKIT, gpu_operator.PID_FILE)}, "dead", "active for 10 minutes"),
     ("with what the validator writes whoever installed the toolkit", {"files": {**PODS, other_writers.OPERATOR_MARK: ""}}, "dead",
