@@ -215,6 +215,15 @@ def plan_service_file(
     return owned_file.plan_owned_file(file, text, why=why)
 
 
+def is_own_service_file(earlier: earlier_runs.EarlierRuns, file: ObservedFile) -> bool:
+    """Tell whether a file of a service is ours. A person may have put another one in its place.
+    Units carry our mark, the program and its settings do not.
+    """
+    if file.path.startswith(f"{UNITS}/"):
+        return owned_file.is_marked(file)
+    return owned_file.is_known_as_ours(earlier, file)
+
+
 def plan_service_removal(
     policy: Policy, facts: ServiceFacts, name: str, units: tuple[str, ...], why: str
 ) -> Plan:
@@ -227,7 +236,9 @@ def plan_service_removal(
     files = [facts.files.get(path) for path in list_service_paths(name, units)]
     back = merge_plans(
         [
-            owned_file.plan_owned_file_restore(facts.earlier, f, why=why, own="gpufleet" in f.path)
+            owned_file.plan_owned_file_restore(
+                facts.earlier, f, why=why, own=is_own_service_file(facts.earlier, f)
+            )
             for f in files
         ]
     )

@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earl
 )
 
 BACK = journal_messages.BACK_BEFORE.fill()
+MARK = "# Written by gpufleet.nvidia.\n"
 DIGITS = 12  # of a content's digest, in what people read
 VALUES = 32  # of one file that a plan shows; of more it shows the digest as well
 
@@ -183,6 +184,18 @@ def plan_owned_file_restore(
         advice = journal_messages.REPLACED_SINCE.fill(path=file.path)
         return Plan(advice=(advice,), released=(file.path,))
     return Plan()
+
+
+def is_marked(file: ObservedFile) -> bool:
+    """Tell whether a file begins as a unit, a drop-in or a rule of this collection does."""
+    return file.exists and file.text.startswith(MARK)
+
+
+def is_known_as_ours(earlier: EarlierRuns, file: ObservedFile) -> bool:
+    """Tell whether a file that carries no mark is of this collection: by the journal, or by its name
+    alone where there is no journal.
+    """
+    return file.exists and (file.path in earlier.originals or not earlier.has_journal)
 
 
 def require_earlier_value(path: str, key: str, value: Any) -> None:

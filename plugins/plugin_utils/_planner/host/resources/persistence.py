@@ -122,7 +122,9 @@ def plan_absent(facts: PersistenceFacts) -> Plan:
     files = (facts.service.files.get(path) for path in TEXTS)
     return merge_plans(
         [
-            owned_file.plan_owned_file_restore(earlier, file, why=why, own="gpufleet" in file.path)
+            owned_file.plan_owned_file_restore(
+                earlier, file, why=why, own=owned_file.is_marked(file)
+            )
             for file in files
         ]
     )

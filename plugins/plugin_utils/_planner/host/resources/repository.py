@@ -523,13 +523,16 @@ def plan_absent(policy: Policy, facts: RepositoryFacts) -> Plan:  # noqa: ARG001
 
 
 def _plan_restore(facts: RepositoryFacts, paths: Iterable[str]) -> Plan:
-    """Plan to restore what stood there before. The names are this collection's own, so the files go
-    even if they were changed since.
+    """Plan to restore what stood there before. The files that this collection wrote go even if they
+    were changed since.
     """
     files = [owned_file.require_readable(facts.files.get(path)) for path in paths]
     plans = [
         owned_file.plan_owned_file_restore(
-            facts.earlier, f, why=messages.WITHDRAWN.fill(), own=f.exists
+            facts.earlier,
+            f,
+            why=messages.WITHDRAWN.fill(),
+            own=owned_file.is_known_as_ours(facts.earlier, f),
         )
         for f in files
     ]

@@ -549,8 +549,9 @@ def plan_absent(
     """Plan to remove the files and set the modes back. A driver that is gone has forgotten them."""
     if not all(facts.mps.asked.has(q) for q in list_sharing_files() if q["kind"] == "file"):
         raise NeedMore(list_sharing_files())
+    rules = facts.files.get(RULES)
     file = owned_file.plan_owned_file_restore(
-        facts.service.earlier, facts.files.get(RULES), why=why, own=True
+        facts.service.earlier, rules, why=why, own=owned_file.is_marked(rules)
     )
     daemons = mps.plan_mps_removal(policy, facts.mps, lambda: facts.known_minors.value, why)
     back = add_cause(

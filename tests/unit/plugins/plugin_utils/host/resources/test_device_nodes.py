@@ -324,6 +324,27 @@ def test_absent_takes_back_what_stays() -> None:
     )
 
 
+# Which files of the service a person has put there, whether there is a journal, and whether they go.
+DROP_IN = host_service.write_service_drop_in(device_nodes.NAME)
+SETTINGS_FILE = host_service.get_settings_path(device_nodes.NAME)
+OTHERS_FILES = [
+    ({DROP_IN: "[Unit]\nWants=mine.service\n"}, {}, False),
+    ({SETTINGS_FILE: "{}"}, {}, True),  # its name is all there is
+    ({SETTINGS_FILE: "{}"}, {"/etc/other": {"existed": False, "sha256_after": "0"}}, False),
+    ({SETTINGS_FILE: "{}"}, {SETTINGS_FILE: {"existed": False, "sha256_after": "0"}}, True),
+]
+
+
+@pytest.mark.parametrize(("files", "journaled", "goes"), OTHERS_FILES)
+def test_a_file_of_the_service_is_not_ours_by_its_name(
+    files: dict[str, str], journaled: dict[str, Any], goes: bool
+) -> None:
+    seen = look(files, originals=journaled)
+    facts = device_nodes.read_device_node_facts(Policy(state="absent"), seen)
+    plan = device_nodes.plan_absent(Policy(state="absent"), facts)
+    assert {str(c["path"]) for c in plan.changes} == (set(files) if goes else set())
+
+
 def test_a_module_that_hangs_keeps_no_engine_from_starting() -> None:
     """Every modprobe ends before the unit does, which has a limit of its own for what no signal
     ends.

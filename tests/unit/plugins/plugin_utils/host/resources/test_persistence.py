@@ -98,6 +98,33 @@ def test_both_files_go_and_the_unit_runs_on() -> None:
     assert persistence.plan_absent(look(RUNS, {})).empty
 
 
+THEIRS = "[Unit]\nBefore=docker.service\n"
+OURS = BOTH[ORDERED]
+JOURNALED = {"existed": False, "sha256_after": builders.file_answer(OURS)["sha256"]}
+# The drop-in that orders the unit, what the journal has of it, whether it goes, the advice.
+REMOVALS: dict[str, tuple[str, dict[str, Any] | None, bool, list[str]]] = {
+    "ours, by the journal": (OURS, JOURNALED, True, []),
+    "ours, by its mark": (OURS, None, True, []),
+    "ours, and changed since": (
+        OURS + "# more\n",
+        JOURNALED,
+        True,
+        ["restore.changed-removed"],
+    ),
+    "a person's of the same name": (THEIRS, None, False, []),
+    "a person's, in place of ours": (THEIRS, JOURNALED, False, ["restore.replaced-since"]),
+}
+
+
+@pytest.mark.parametrize("case", REMOVALS)
+def test_a_file_is_ours_by_the_journal_or_its_mark(case: str) -> None:
+    text, journaled, goes, advice = REMOVALS[case]
+    kept = {ORDERED: journaled} if journaled else {}
+    plan = persistence.plan_absent(look(RUNS, {ORDERED: text}, kept))
+    assert paths(plan) == ({ORDERED} if goes else set())
+    assert get_codes(plan.advice) == advice
+
+
 def test_a_removal_that_was_not_asked_asks_once() -> None:
     with pytest.raises(NeedMore) as need:
         persistence.plan_absent(persistence.read_persistence_facts(Observation({}, {})))
