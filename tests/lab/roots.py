@@ -26,8 +26,9 @@ BASE_PACKAGES = (
 )  # fmt: skip
 # Packages that single tests put on a root, beside what the kinds of host have; built before the
 # tests like those.
-STRACE, UDEV, SELINUX = ("strace",), ("udev",), ("selinux-policy-default", "selinux-utils")
-MORE_LAYERS = {"bookworm": (STRACE,), "trixie": (STRACE, UDEV, SELINUX)}
+STRACE, UDEV, DOAS = ("strace",), ("udev",), ("opendoas",)
+SELINUX = ("selinux-policy-default", "selinux-utils")
+MORE_LAYERS = {"bookworm": (STRACE,), "trixie": (STRACE, UDEV, SELINUX, DOAS)}
 MMDEBSTRAP_OPTIONS = (
     "--variant=minbase",
     '--aptopt=Apt::Install-Recommends "false"',

@@ -26,6 +26,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import awx_collection
 import environments
+import foreign_collections
 import kubernetes_core
 import sanity
 
@@ -78,6 +79,7 @@ def list_downloaded() -> Iterator[tuple[str, Build]]:
     yield from list_environments(environments.INTERPRETERS)
     yield "kubernetes.core", kubernetes_core.ensure
     yield "awx.awx", awx_collection.ensure
+    yield "collections of other projects", foreign_collections.ensure
 
 
 def list_on_lab(left_out: Container[str]) -> Iterator[tuple[str, Build]]:

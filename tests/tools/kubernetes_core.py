@@ -22,10 +22,18 @@ PART = "ansible_collections/kubernetes/core/"
 
 
 def ensure(
-    package: str = PACKAGE, wheel: str = WHEEL, part: str = PART, group: str = "kubernetes"
+    package: str = PACKAGE,
+    wheel: str = WHEEL,
+    part: str | tuple[str, ...] = PART,
+    group: str = "kubernetes",
+    name: str = "",
 ) -> Path:
-    """Return the folder for ANSIBLE_COLLECTIONS_PATH, after making it if it is missing."""
-    place = environments.CACHE / group / package.replace("==", "-")
+    """Return the folder for ANSIBLE_COLLECTIONS_PATH, after making it if it is missing.
+
+    part: the directories of the wheel. group: the environment that downloads it. name: of the place
+    in the cache, if it isn't that of the group.
+    """
+    place = environments.CACHE / (name or group) / package.replace("==", "-")
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -34,8 +42,8 @@ def ensure(
     return place
 
 
-def _make(place: Path, requirement: str, part: str, group: str) -> None:
-    """Take the one directory from the wheel of this version and hash. A half-made one has another
+def _make(place: Path, requirement: str, part: str | tuple[str, ...], group: str) -> None:
+    """Take the directories from the wheel of this version and hash. A half-made one has another
     name.
     """
     python = environments.ensure(group) / "python"

@@ -37,6 +37,7 @@ import parts
 import report_tables
 import support_tables
 import variable_tables
+import way_tables
 from page_table import code, table
 
 DOCS = ROOT / "docs"
@@ -99,6 +100,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "messages": message_tables.build_page_tables,
     "nightly": build_nightly_table,
     "reports": report_tables.sections,
+    "ways": way_tables.build_way_table,
+    "host-ways": way_tables.build_host_way_table,
 }
 
 

@@ -93,6 +93,7 @@ LAB = {
     "night: sharing": ("sharing_mps",),
     "night: newest kubernetes": ("newest_kubernetes",),
     "night: each release": ("each_release",),
+    "night: other ways": ("other_ways",),
     "night: lab": ("lab",),
 }
 JUDGES = {
@@ -108,6 +109,7 @@ JUDGES = {
     "judge: nvidia-ctk": ("nvidia_ctk", "public_nvidia_ctk", "nothing_lowered"),
     "awx": ("awx_objects", "awx_workflow", "runners"),
     "drain: kubernetes": ("drain_kubernetes",),
+    "other ansible": ("other_ansible",),
     "judge: public": ("public_configurations", "crio_adoption", "crio_judge"),
     "judge: others": (
         "docker_judge",
@@ -169,6 +171,7 @@ NIGHTLY = {
     "lab: night: sharing": "`lab: sharing` has the other ways to share; MPS waits for its daemons",
     "lab: night: newest kubernetes": "`lab: pods` has a real cluster of an older release; the newer one takes minutes to compile",
     "lab: night: each release": "`lab: story`, `lab: newest engines` and `lab: rollback` have each engine, this one each release",
+    "lab: night: other ways": "`lab: ways` has sudo and both ways of a program; these are su, doas, passwords, a jump host and Paramiko",
     "molecule: rollout": "`lab: rollout` has more hosts, more classes and what goes wrong",
     "lab: night: lab": "it changes only with tests/lab, and boots a host of each kind",
 }

@@ -141,6 +141,12 @@ PYTHON_OLD = Sentence(
     why="this collection needs Python 3.6 or newer",
     next=INSTALL_PYTHON,
 )
+PYTHON_OLD_FOR_MODULES = Sentence(
+    "transport.python-old-for-modules",
+    "The Python on the host is too old for modules of this ansible-core",
+    why="this connection, or its become method, gives a program no stdin, so programs are sent as modules",
+    next="Set ansible_python_interpreter to a newer Python on the host, or use an older ansible-core",
+)
 NO_PYTHON_THERE = Sentence(
     "transport.no-python-there", "There is no Python at {python} on the host", next=INSTALL_PYTHON
 )

@@ -99,6 +99,8 @@ FAILED_MODULE = ("module_stdout", "module_stderr", "rc")
 NO_PYTHON = "gpufleet-no-python"
 OLD_PYTHON = "Unknown option: -I"  # Python 2 has no isolated mode
 NO_JSON = "No start of json char found"  # Ansible's words for a module that printed something else
+# Of a Python that is too old for modules: its compiler's words, and ansible.module_utils.basic's.
+OLD_FOR_MODULES = ("SyntaxError", "requires a minimum of Python version")
 WANTS_TERMINAL = "must have a tty to run sudo"  # sudo's words if its settings have requiretty
 # What may be a become method's failure. The other messages name an interpreter.
 OF_BECOME = frozenset({messages.NEEDS_TERMINAL.code, messages.PROGRAM_LOST.code})
@@ -532,15 +534,33 @@ def send_by_module(
     arguments = {"program": program, "request": pack(request)}
     result = action._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
     if result.get("failed") or "answer" not in result:
-        said = explain_module_failure(result, get_named_interpreter(action, task_vars))
+        python = get_named_interpreter(action, task_vars)
+        said = explain_module_failure(result, python)
         # Keep what Ansible adds to a failed module. Everything else comes from the host, and must
         # not pass for this action's own result.
         shown = {key: result[key] for key in FAILED_MODULE if key in result}
-        message = messages.MODULE_FAILED.fill(module=MODULE, program=program, cause=said)
+        message = explain_module_interpreter(result, python) or messages.MODULE_FAILED.fill(
+            module=MODULE, program=program, cause=said.rstrip(".")
+        )
         error = PlanError(message)
         error.kept = shown
         raise error
     return read_program_answer(str(result["answer"]))
+
+
+def explain_module_interpreter(result: Mapping[str, Any], python: str) -> Message | None:
+    """Return the message about an interpreter that is missing or too old for a module; None if it
+    did not fail for that.
+
+    A module needs a newer Python than a program over stdin: each ansible-core sets its own oldest
+    one for hosts, which shows as a sentence of its own or as a syntax error in its wrapper.
+    """
+    text = "\n".join(str(result.get(name) or "") for name in ("msg", *FAILED_MODULE[:2]))
+    if any(word in text for word in OLD_FOR_MODULES):
+        return messages.PYTHON_OLD_FOR_MODULES.fill()
+    if python and result.get("rc") == 127 and any(word in text for word in python.split()):
+        return messages.NO_PYTHON_THERE.fill(python=python)
+    return None
 
 
 def explain_module_failure(result: Mapping[str, Any], python: str) -> str:

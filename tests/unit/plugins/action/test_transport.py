@@ -235,6 +235,46 @@ def test_a_module_without_an_answer_is_told_by_what_was_printed(
     assert ("ansible_python_interpreter, /no/python" in told) is ("json" in result["msg"])
 
 
+# What Ansible makes of an interpreter that does not run a module, on several of its releases.
+UNUSABLE = {
+    "missing, 2.21": (
+        {"rc": 127, "msg": f"The module interpreter '{sys.executable}' was not found."},
+        "transport.no-python-there",
+    ),
+    "missing, 2.16": (
+        {
+            "rc": 127,
+            "msg": "The module failed to execute correctly, you probably need to set the interpreter.",
+            "module_stdout": f"/bin/sh: 1: {sys.executable}: not found\r\n",
+        },
+        "transport.no-python-there",
+    ),
+    "Python 3.6, 2.21": (
+        {"rc": 1, "msg": "No start of json char found", "module_stderr": "SyntaxError: future"},
+        "transport.python-old-for-modules",
+    ),
+    "Python 3.7, 2.18": (
+        {"msg": "ansible-core requires a minimum of Python version 3.8. Current version: 3.7.16"},
+        "transport.python-old-for-modules",
+    ),
+    "doas missing": (
+        {"rc": 127, "msg": "x", "module_stderr": "/bin/sh: 1: doas: not found"},
+        "transport.module-failed",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_an_interpreter_that_runs_no_module_is_named(case: str, tmp_path: Any) -> None:
+    result, code = UNUSABLE[case]
+    action = Action(tmp_path)
+    action._execute_module = lambda **_options: {"failed": True, **result}  # type: ignore[assignment,method-assign]
+    with pytest.raises(PlanError) as failed:
+        transport.run_host_program(action, "observe", REQUEST, PYTHON, "module")  # type: ignore[arg-type]
+    assert failed.value.code == code
+    assert ".." not in str(failed.value.message)
+
+
 @pytest.mark.parametrize(
     ("variables", "environment", "sentence"),
     [
