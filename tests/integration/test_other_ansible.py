@@ -33,9 +33,10 @@ CONFIG = f"""version = 2
   username = "alice"
   password = "{SECRET}"
 """
-# `docker exec`, `podman exec` and `kubectl exec` run the command behind the container's name.
+# `docker exec`, `podman exec` and `kubectl exec` run the command behind the container's name;
+# `podman cp` copies a file to `NAME:PATH`.
 PROGRAM = """#!/bin/sh
-case "$1" in version) echo 28.2.2; exit 0 ;; mount) exit 1 ;; esac
+case "$1" in version) echo 28.2.2; exit 0 ;; mount) exit 1 ;; cp) exec cp "$2" "${3#*:}" ;; esac
 while [ $# -gt 0 ]; do
     word=$1; shift
     case "$word" in gpu[0-9]) break ;; esac

@@ -43,6 +43,9 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
     "": {},
     "pipelining": {"ANSIBLE_PIPELINING": "1"},
     "keep remote files": {"ANSIBLE_KEEP_REMOTE_FILES": "1"},
+    "native Jinja": {"ANSIBLE_JINJA2_NATIVE": "1"},
+    "facts in ansible_facts alone": {"ANSIBLE_INJECT_FACT_VARS": "0"},
+    "merged hashes": {"ANSIBLE_HASH_BEHAVIOUR": "merge"},
 }
 
 
@@ -84,6 +87,9 @@ WAYS = (
     Way("2.16", why="the oldest that is promised"),
     Way("2.16", "free", "without stdin", why="the core asks before it pipelines"),
     Way("2.16", "host_pinned", "local", "keep remote files", why="what stays on the host"),
+    Way("2.16", "linear", "local", "native Jinja", why="numbers and lists instead of texts"),
+    Way("2.17", "free", "local", "merged hashes", why="variables of two places become one"),
+    Way("2.18", "host_pinned", "local", "facts in ansible_facts alone", why="names that are gone"),
     Way("2.17", "host_pinned", "without stdin", "pipelining", why="a setting that can't be had"),
     Way("2.17", "linear", "local", "pipelining", why="programs over stdin, modules too"),
     Way("2.18", "free", "local", "pipelining", why="the last core before tagged values"),
