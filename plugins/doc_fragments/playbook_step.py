@@ -137,7 +137,7 @@ options:
       - Whether the packages of the installed driver are kept on a host before a file C(change) of O(tasks) runs there, so that a person can
         go back to them.
       - V(try) keeps those that the package manager still has or, with apt, can fetch in this version, and names the others.
-      - V(require) fails a host of which one is missing, before the file runs. V(never) keeps none.
+      - V(require) fails a host before the file runs if one of its packages is not kept. V(never) keeps none.
     type: str
     default: try
   plan_file:
@@ -287,7 +287,7 @@ options:
     choices: [keep, judge, settle]
     required: true
   driver:
-    description: What is done about the driver's packages, as for M(gpufleet.nvidia.host). With V(ignore) no hold is released.
+    description: The policy for the driver's packages, as for M(gpufleet.nvidia.host). With V(ignore) no hold is released.
     type: str
     choices: [ignore, advise, hold]
     default: advise

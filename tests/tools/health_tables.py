@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import driver_change
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
     findings,
     log_lines,
@@ -86,3 +87,12 @@ def build_need_cells(row: needs.Row) -> list[str]:
         code(row.kinds), f"`{row.unit}`", code(row.states), "; ".join(besides), f"`{row.verdict}`", cause.format(**values),
         f"[{row.source.rstrip('/').rpartition('/')[2]}]({row.source})",
     ]  # fmt: skip
+
+
+def build_driver_change_table() -> str:
+    """Return the table of findings after a change of the driver, and whether each keeps a host out."""
+    rows = [
+        [f"`{row.row.code}`", "stays out" if row.blocks else "returns", row.why]
+        for row in sorted(driver_change.ROWS, key=lambda row: not row.blocks)
+    ]
+    return table(["finding", "the host", "because"], rows)

@@ -72,6 +72,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "health-xids": health_tables.build_xid_table,
     "health-lines": health_tables.build_line_table,
     "machines": health_tables.build_machine_table,
+    "driver-change": health_tables.build_driver_change_table,
     "machine-needs": health_tables.build_needs_table,
     "evidence-hardware": evidence_tables.build_hardware_table,
     "evidence-layouts": evidence_tables.build_layout_table,

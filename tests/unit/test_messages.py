@@ -75,6 +75,7 @@ WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
         "plugin_utils/_planner/core/projections/crio_places.py",
         "plugin_utils/_planner/fleet/awx/objects.py",
         "plugin_utils/_planner/fleet/awx/surveys.py",
+        "plugin_utils/_planner/fleet/driver_change.py",
         "plugin_utils/_planner/fleet/settings.py",
         "plugin_utils/_planner/host/cdi/deviations.py",
         "plugin_utils/_planner/host/cdi/staleness_guard.py",

@@ -75,8 +75,8 @@ def run(request):
 def _keep(request, folder):
     """Keep the packages, note the change that begins, and release what holds them.
 
-    If a change has begun and was never judged, nothing is kept anew: the packages of now may be
-    those of the change.
+    If a change has begun and was never judged, what is kept stays: the packages of this time may
+    be those of the change.
     """
     if _read_state(folder) == CHANGING:
         return dict(_release(request), state=CHANGING, again=True)
@@ -199,20 +199,20 @@ class _Keeper(object):
         if not stated:
             raise NotKept("no-digest" if os.path.isfile(cached) else "no-file")
         self._require_room(max(stated.values()))
-        found = None
+        taken = None
         if os.path.isfile(cached):
-            found = self._copy(cached, file, max(stated.values()))
-            if found["sha256"] in stated:
-                return self._count(found)
+            taken = self._copy(cached, file, max(stated.values()))
+            if taken["sha256"] in stated:
+                return self._count(taken)
             os.unlink(os.path.join(self.folder, file))
         if not self.limits["download"]:
-            raise NotKept("other-digest" if found else "no-file")
+            raise NotKept("other-digest" if taken else "no-file")
         self._download("%s=%s" % (name if arch == "all" else "%s:%s" % (name, arch), version), file)
-        found = _digest_file(os.path.join(self.folder, file), max(stated.values()))
-        if found["sha256"] not in stated:
+        taken = _digest_file(os.path.join(self.folder, file), max(stated.values()))
+        if taken["sha256"] not in stated:
             os.unlink(os.path.join(self.folder, file))
             raise NotKept("other-digest")
-        return self._count(dict(found, file=file))
+        return self._count(dict(taken, file=file))
 
     def _download(self, wanted, file):
         """Have apt fetch one package in the version that is installed."""
@@ -252,10 +252,10 @@ class _Keeper(object):
         for path in paths:
             size = os.stat(path).st_size
             self._require_room(size)
-            found = self._copy(path, file, size)
+            taken = self._copy(path, file, size)
             # Our copy is asked, which no other program can change.
             if _is_rpm(os.path.join(self.folder, file), header):
-                return self._count(found)
+                return self._count(taken)
             os.unlink(os.path.join(self.folder, file))
         raise NotKept("other-digest")
 
@@ -280,13 +280,13 @@ class _Keeper(object):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             with os.fdopen(os.open(target, flags, 0o600), "wb") as stream:
-                found = _digest_file(source, most, stream.write)
+                copied = _digest_file(source, most, stream.write)
                 stream.flush()
                 os.fsync(stream.fileno())
         except Exception:
             os.unlink(target)
             raise
-        return dict(found, file=file)
+        return dict(copied, file=file)
 
 
 def _digest_file(path, most, write=None):
@@ -331,15 +331,15 @@ def _list_stated_digests(wanted):
 
 def _list_cached_rpms():
     """Return the files of packages in the caches: name -> paths."""
-    found, seen = {}, 0
+    paths, passed = {}, 0
     for top in CACHES:
         for directory, _subdirs, names in os.walk(top):
-            seen += len(names)
+            passed += len(names)
             for name in fnmatch.filter(names, "*.rpm"):
-                found.setdefault(name, []).append(os.path.join(directory, name))
-            if seen > MOST_CACHED:
-                return found
-    return found
+                paths.setdefault(name, []).append(os.path.join(directory, name))
+            if passed > MOST_CACHED:
+                return paths
+    return paths
 
 
 def _is_rpm(path, header):

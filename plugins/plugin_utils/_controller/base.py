@@ -359,7 +359,7 @@ def drop_kept_packages(task: Task, outcome: Outcome, answer: Mapping[str, Any]) 
     if not reply["error"]:
         return ()
     wrong = reply["error"]["message"]
-    return (kept_messages.NOT_REMOVED.fill(path=kept_driver.DIRECTORY, problem=wrong),)
+    return (kept_messages.KEPT_NOT_REMOVED.fill(path=kept_driver.DIRECTORY, problem=wrong),)
 
 
 def list_planned_effects(

@@ -105,9 +105,9 @@ def judge_driver(
     """Judge the look at the host after its change. Raise PlanError if it keeps the host out."""
     look = dict(task_vars.get(registered.LOOK) or {})
     before = kept_driver.parse_change(look.get("driver_change") or {})
-    found = driver_change.explain_bad_change(look, before, find_way_back(before, task_vars))
-    if found:
-        raise PlanError(found)
+    wrong = driver_change.explain_bad_change(look, before, find_way_back(before, task_vars))
+    if wrong:
+        raise PlanError(wrong)
     return {"release": str((look.get("driver") or {}).get("version") or "")}
 
 

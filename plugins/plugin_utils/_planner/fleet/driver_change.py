@@ -111,10 +111,12 @@ class Finding:
 
 def list_blocking_findings(look: Mapping[str, Any]) -> list[Finding]:
     """List the findings of a look at a host that keep it out of service, in the order of the table."""
-    found = [Finding(code, text) for text in look.get("advice") or () if (code := read_code(text))]
+    advised = [
+        Finding(code, text) for text in look.get("advice") or () if (code := read_code(text))
+    ]
     # Of a unit the verdict counts: one code may be wrong on one host and advice on another.
     units = (look.get("platform") or {}).get("needs") or ()
-    told = [f for f in found if f.code in BLOCKING and not f.code.startswith(OF_PLATFORM)]
+    told = [f for f in advised if f.code in BLOCKING and not f.code.startswith(OF_PLATFORM)]
     told += [
         Finding(str(unit.get("code")), str(unit.get("why")))
         for unit in units
@@ -131,8 +133,8 @@ def list_blocking_findings(look: Mapping[str, Any]) -> list[Finding]:
 
 def read_code(text: Any) -> str:
     """Return the code at the end of a sentence of a result, '' if it has none."""
-    found = CODE.search(str(text))
-    return found[1] if found else ""
+    match = CODE.search(str(text))
+    return match[1] if match else ""
 
 
 def list_codes_before(look: Mapping[str, Any]) -> list[str]:
@@ -159,9 +161,9 @@ def explain_bad_change(
     now = len(driver_now.get("gpus") or ())
     if now < before.gpus:
         return messages.MOVED_FEWER_GPUS.fill(before=before.gpus, now=now, back=back)
-    found = list_new_findings(look, before)
-    if found:
-        said = names.show_few_texts([finding.text for finding in found], SHOWN, "; ")
+    new = list_new_findings(look, before)
+    if new:
+        said = names.show_few_texts([finding.text for finding in new], SHOWN, "; ")
         return messages.MOVED_APART.fill(found=said, back=back)
     sick = findings.list_present_findings(look.get("health") or {})
     if sick:
@@ -174,6 +176,6 @@ def list_new_findings(look: Mapping[str, Any], before: kept_driver.DriverChange)
     """List what keeps a host out and counts after the change. If the driver has not moved, a
     finding of before is not blamed on the change.
     """
-    found = list_blocking_findings(look)
+    new = list_blocking_findings(look)
     moved = (look.get("driver") or {}).get("version") != before.release
-    return [finding for finding in found if moved or finding.code not in before.before]
+    return [finding for finding in new if moved or finding.code not in before.before]

@@ -23,6 +23,7 @@ PROGRAMS = {
     "a look": "observe",
     "a change": "transaction",
     "an acknowledgement": "acknowledge",
+    "a keeping of packages": "kept_packages",
     "a verification": "container_check",
 }
 ROW = re.compile(r"^ *\| (an? [\w ]+) \| ([\d ]+) \| ([\d ]+) \| ([\d ]+) \|$", re.MULTILINE)

@@ -59,14 +59,14 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d")
 CODE = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
 # Why a package is not kept (module_utils/_host/kept_packages.py).
 REASONS: Mapping[str, Sentence] = {
-    "no-file": messages.NO_FILE,
-    "no-digest": messages.NO_DIGEST,
+    "no-file": messages.FILE_GONE,
+    "no-digest": messages.DIGEST_UNSTATED,
     "other-digest": messages.OTHER_DIGEST,
     "not-fetched": messages.NOT_FETCHED,
-    "too-many": messages.TOO_MANY,
+    "too-many": messages.MOST_PACKAGES_KEPT,
     "too-large": messages.TOO_LARGE,
     "no-room": messages.NO_ROOM,
-    "failed": messages.NOT_COPIED,
+    "failed": messages.FILE_NOT_COPIED,
 }
 VALUES: Mapping[str, Any] = {
     "most": MOST_PACKAGES,
@@ -191,15 +191,15 @@ def read_keeping_needs(policy: Policy, obs: Observation) -> KeepingNeeds:
     it does in every run.
     """
     facts = holding.read_holding_facts(dc.replace(Policy(), driver="hold"), obs)
-    found = facts.packages.value
-    wanted = list_kept_packages(found)
+    installed = facts.packages.value
+    wanted = list_kept_packages(installed)
     ours = () if policy.driver == "ignore" else _read_own_hold(facts)
     why = holding_messages.HOLD_WITHDRAWN.fill()
     released = holding.plan_release(facts, facts.manager.value, ours, why)
-    held = [p.name for p in found.packages if p.name in wanted and holding.is_held(p, facts)]
+    held = [p.name for p in installed.packages if p.name in wanted and holding.is_held(p, facts)]
     return KeepingNeeds(
         manager=facts.manager.value,
-        database=found.manager,
+        database=installed.manager,
         packages=wanted,
         release=tuple(tuple(command["argv"]) for command in released.commands),
         others=tuple(name for name in held if name not in ours),
@@ -274,7 +274,7 @@ def describe_left_packages(left: Sequence[Mapping[str, Any]]) -> list[Message]:
     for row in left:
         by_reason.setdefault(str(row["why"]), []).append(f"{row['name']} {row['version']}")
     return [
-        _fill_reason(REASONS.get(why, messages.NOT_COPIED), packages)
+        _fill_reason(REASONS.get(why, messages.FILE_NOT_COPIED), packages)
         for why, packages in sorted(by_reason.items())
     ]
 

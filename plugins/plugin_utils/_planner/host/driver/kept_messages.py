@@ -10,13 +10,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 )
 
 NOT_KEPT = "The way back to {packages} is not on this host"
-NO_FILE = Sentence(
+FILE_GONE = Sentence(
     "kept.no-file",
     NOT_KEPT,
     why="the package manager has its file no more, and the repositories do not offer this version",
     next="To have it the next time, let the package manager keep files (dnf: keepcache=1, zypper: keeppackages=1)",
 )
-NO_DIGEST = Sentence(
+DIGEST_UNSTATED = Sentence(
     "kept.no-digest",
     NOT_KEPT,
     why="the package manager has a file, and states no digest to compare it with",
@@ -34,7 +34,7 @@ NOT_FETCHED = Sentence(
     why="apt could not fetch it in this version, or not in time",
     next="See why (apt-get download PACKAGE=VERSION)",
 )
-TOO_MANY = Sentence(
+MOST_PACKAGES_KEPT = Sentence(
     "kept.too-many", NOT_KEPT, why="{most} packages are kept at most", next="Keep it yourself"
 )
 TOO_LARGE = Sentence(
@@ -46,7 +46,7 @@ NO_ROOM = Sentence(
     why="less than {reserve} bytes would be left on the file system of {path}",
     next="Make room there",
 )
-NOT_COPIED = Sentence(
+FILE_NOT_COPIED = Sentence(
     "kept.not-copied",
     NOT_KEPT,
     why="its file could not be read or copied",
@@ -84,7 +84,7 @@ NOT_SETTLED = Sentence(
     "the change of the driver was judged, and that could not be noted on this host: {problem}",
     next="Correct that, then run again",
 )
-NOT_REMOVED = Sentence(
+KEPT_NOT_REMOVED = Sentence(
     "kept.not-removed",
     "{path} could not be removed: {problem}",
     next="Remove it yourself",
