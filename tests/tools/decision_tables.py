@@ -9,6 +9,7 @@ planner finds the engine and decides, as it does in a run.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -39,8 +40,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from page_table import ENGINE_TITLES, code, table
 
-from tests.unit import builders
-
+# By its name, since the checker of types would follow it into the host's programs.
+BUILDERS: Any = importlib.import_module("tests.unit.builders")
 DETECTORS: Mapping[str, Any] = {
     "containerd": containerd_detect,
     "crio": crio_detect,
@@ -64,7 +65,9 @@ def find_engine(engine: str, release: str) -> Instance:
     """Return the engine of a tree, as the planner finds it."""
     policy = Policy(root="/tree", engine_version=release, engines=(engine,))
     detector = DETECTORS[engine]
-    return detector.find_instances(policy, detector.read_facts(policy, builders.obs(files={})))[0]
+    facts = detector.read_facts(policy, BUILDERS.obs(files={}))
+    found: Instance = detector.find_instances(policy, facts)[0]
+    return found
 
 
 def decide_release(

@@ -26,6 +26,65 @@ STORY = "story of all engines"
 WHOLE = "test_each_release"
 
 
+# Words for the way in which a part is known to work on a real GPU. All but the first two are
+# preview: no real GPU has confirmed the part.
+MEASURED, BY_HAND = "measured", "seen by hand"
+RECORDED, IMITATED = "recorded", "imitated"
+CONFIRMED = (MEASURED, BY_HAND)
+# Each part with the page about it and such a word. The machines of the first word are those that
+# `make gpu` measured, those of the second are named.
+PARTS = (
+    ("CDI specs of a host: device nodes, libraries, firmware, answers of NVML", "cdi.md", MEASURED),
+    ("containers of a spec: only its nodes can be opened", "cdi.md", MEASURED),
+    (
+        "`plan`, `site` with a verification, a second run, `rollback` on containerd 2.3",
+        "getting-started.md",
+        BY_HAND,
+    ),
+    ("more than one GPU, the order of GPUs, PCI domains, the fabric, arm64", "cdi.md", RECORDED),
+    ("MIG: names, capability nodes, layouts", "cdi.md", RECORDED),
+    ("NVSwitches, IMEX channels, nodes for drawing", "cdi.md", IMITATED),
+    ("sharing: compute modes, time slices, MPS", "sharing.md", IMITATED),
+    ("GPU health: a driver that is broken, a GPU that is lost or hangs", "gpu-health.md", IMITATED),
+    ("the needs of NVSwitch systems and NVL72", "platform.md", IMITATED),
+    (
+        "CRI-O, Docker, Podman, and containerd other than 2.3 with a real GPU",
+        "support.md",
+        IMITATED,
+    ),
+    ("Kubernetes: device plugin, DRA, handing a node over", "kubernetes.md", IMITATED),
+)
+BY_HAND_ON = "NVIDIA H100 80GB HBM3"
+
+
+def build_preview_table() -> str:
+    """Return each part with its label: confirmed by which machines, or preview."""
+    return table(
+        ["part", "real GPUs", "how it is tested besides"],
+        [
+            [
+                f"[{part}]({page})" if "`" not in part else f"{part} ([page]({page}))",
+                label_part(word),
+                "a record of such a machine" if word == RECORDED else "real engines, imitated GPUs",
+            ]
+            for part, page, word in PARTS
+        ],
+    )
+
+
+def label_part(word: str) -> str:
+    """Return the label of a part, from the word for its evidence."""
+    if word == MEASURED:
+        return f"confirmed, {word}: {', '.join(list_measured_gpus())}"
+    return f"confirmed, {word}: {BY_HAND_ON}" if word in CONFIRMED else f"**preview**, {word}"
+
+
+def list_measured_gpus() -> list[str]:
+    """Return the models of the machines that `make gpu` measured."""
+    measured = [node for node in recorded.nodes().values() if node.seen]
+    return sorted({node.inventory.gpus[0].name for node in measured})
+
+
 @cache
 def read_fixture(name: str) -> Any:
     return yaml.safe_load((FIXTURES / name).read_text("utf-8"))

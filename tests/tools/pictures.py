@@ -8,10 +8,12 @@ pictures.py [--write]      without --write: print which pictures are outdated
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Mapping
 from difflib import ndiff
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections", Path(__file__).parent):
@@ -33,12 +35,12 @@ from drawing import (
 )
 from page_table import ENGINE_TITLES
 
-from tests.unit import containerd_plans
-
+# By its name, since the checker of types would follow it into the host's programs.
+PLANS: Any = importlib.import_module("tests.unit.containerd_plans")
 PLACE = ROOT / "docs/pictures"
 
 
-def list_engines_by_outcome(**options: str) -> Mapping[tuple[str, bool], list[str]]:
+def list_engines_by_outcome(**options: Any) -> Mapping[tuple[str, bool], list[str]]:
     """Return the engines that get an injection, as the default handler or not."""
     found: dict[tuple[str, bool], list[str]] = {}
     for engine, releases in decision_tables.RELEASES.items():
@@ -266,9 +268,9 @@ def build_configuration() -> str:
     """Draw the files of containerd 1.7 and 2.x before and after the planner's own change."""
     columns = []
     for release, text, enable in (("1.7.29", FILE_17, True), ("2.3.7", FILE_2, False)):
-        before = {containerd_plans.ROOT: text}
-        plan = containerd_plans.plan(release, before, enable_cdi=enable)
-        columns.append((release, before, containerd_plans.applied(before, plan)))
+        before = {PLANS.ROOT: text}
+        plan = PLANS.plan(release, before, enable_cdi=enable)
+        columns.append((release, before, PLANS.applied(before, plan)))
     parts, lowest, left = [], 0, 20
     for release, before, after in columns:
         top = 34

@@ -61,6 +61,48 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# The ten that people need first, each with an example and with the reader who needs it.
+FIRST: Mapping[str, tuple[str, str]] = {
+    "gpufleet_verify_image": (
+        "registry.example.org/tools/busybox:1.37",
+        "want each host verified with real containers. The image is on the hosts already",
+    ),
+    "gpufleet_device_plugin_strategy": (
+        "[cdi-cri]",
+        "run a Kubernetes device plugin that is configured already",
+    ),
+    "gpufleet_toolkit_repository": (
+        "https://mirror.example.org/nvidia/stable/deb/amd64",
+        "take packages from a mirror",
+    ),
+    "gpufleet_toolkit_key": (
+        "\"{{ lookup('ansible.builtin.file', inventory_dir ~ '/group_vars/nvidia.asc') }}\"",
+        "name such a mirror, or have a controller without internet",
+    ),
+    "gpufleet_toolkit_version": ("1.20.2", "want one version of the toolkit on all hosts"),
+    "gpufleet_engines": ("[auto, docker]", "want Docker configured on a Kubernetes node as well"),
+    "gpufleet_no_gpu": ("fail", "want a host without a GPU to be an error"),
+    "gpufleet_gpus": ("8", "want to be told if a host serves fewer GPUs than it should"),
+    "gpufleet_isolation": (
+        "strict",
+        "want no container to get GPUs only because of its image",
+    ),
+    "gpufleet_restart": ("never", "restart engines yourself, at a time of your own"),
+}
+
+
+def build_first_table() -> str:
+    """Return the ten variables that people need first, with their values and an example."""
+    known = collect_variables()
+    return table(
+        ["variable", "values", "for example", "set it if you"],
+        [
+            [f"`{name}`", show_values(known[name]), f"`{example}`", reader]
+            for name, (example, reader) in FIRST.items()
+        ],
+    )
+
+
 def find_subject(name: str) -> str:
     """Return the heading of a variable. The longest beginning counts, as `cdi` is not a setting of
     the spec.
@@ -89,14 +131,20 @@ def strip_prefix(name: str) -> str:
     return name.removeprefix("gpufleet_")
 
 
-def build_variable_tables() -> str:
-    """Return every variable of the roles by subject, with its values and the beginning of its
-    description.
-    """
+def collect_variables() -> dict[str, dict[str, Any]]:
+    """Return the documentation of every variable of the roles, by its name."""
     found: dict[str, dict[str, Any]] = {}
     for entries in options.ENTRIES.values():
         for module in entries.values():
             found = {**options.variables(module), **found}
+    return found
+
+
+def build_variable_tables() -> str:
+    """Return every variable of the roles by subject, with its values and the beginning of its
+    description.
+    """
+    found = collect_variables()
     parts = []
     for title, begins in SUBJECTS.items():
         of = sorted(name for name in found if find_subject(name) == title)

@@ -83,3 +83,19 @@ def test_a_judge_that_is_not_there_is_an_error(tool: Any) -> None:
 )
 def test_a_source_is_named_by_its_repository(tool: Any, address: str, link: str) -> None:
     assert tool.link_source(address) == link
+
+
+def test_a_part_that_no_real_gpu_has_confirmed_is_preview(tool: Any) -> None:
+    labels = {part: tool.label_part(word) for part, _page, word in tool.PARTS}
+    for part, _page, word in tool.PARTS:
+        assert ("preview" in labels[part]) == (word not in (tool.MEASURED, tool.BY_HAND)), part
+        assert ("confirmed" in labels[part]) == (word in (tool.MEASURED, tool.BY_HAND)), part
+
+
+def test_a_measured_part_names_machines_that_were_measured(tool: Any) -> None:
+    gpus = tool.list_measured_gpus()
+    assert gpus
+    assert set(gpus) <= {
+        node.inventory.gpus[0].name for node in recorded.nodes().values() if node.seen
+    }
+    assert tool.BY_HAND_ON in gpus

@@ -36,7 +36,6 @@ UNCONVERTED = {
     "docs/reports-from-the-field.md": 1,
     "docs/support.md": 11,
     "docs/testing.md": 2,
-    "docs/variables.md": 1,
     "roles/host/README.md": 1,
     "roles/verify/README.md": 1,
 }  # fmt: skip

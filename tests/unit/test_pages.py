@@ -61,6 +61,13 @@ def test_the_ranges_on_the_page_are_those_of_the_table(engine: str) -> None:
         assert newest in ranges, name
 
 
+def test_the_variables_that_people_need_first_are_ten() -> None:
+    first = tool_modules.loaded("variable_tables").FIRST
+    assert len(first) == 10
+    listed = (ROOT / "docs/variables.md").read_text().partition("<!-- table variables -->")[2]
+    assert [name for name in first if f"\n| `{name}` |" not in listed] == []
+
+
 def test_no_intended_difference_is_named_twice() -> None:
     topics = [deviation.topic for deviation in deviations.DEVIATIONS]
     assert len(topics) == len(set(topics))
