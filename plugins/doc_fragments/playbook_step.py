@@ -13,124 +13,123 @@ class ModuleDocFragment:
     ROLLOUT_SETTINGS = r"""
 description:
   - Each option is the variable C(gpufleet_rollout_) and the option's name for the playbook C(gpufleet.nvidia.rollout). Give them on the
-    command line, as for every setting of a whole run.
-  - Every option is also taken as text, which is what a survey of AWX gives. An empty text means that the option is not set.
-  - Fails with one sentence that names the setting where a value cannot be what was meant. Nothing has been looked at by then.
+    command line, like all settings of a whole run.
+  - Each option also takes text, as a survey of AWX gives it. An empty text means that the option is not set.
+  - Checks all values before it looks at a host. If a value is wrong, it fails with one sentence that names the setting.
   - Runs on the controller only. Use it with C(run_once).
 options:
   class:
     description:
-      - Key paths whose values make the class of a host. Hosts of one class fail alike, so that of each class a canary goes first.
-      - A key path reads what the look at the host has found (V(engine), V(injection), V(gpu.model), V(gpu.count), V(driver.branch),
-        V(driver.version), V(driver.state), V(os.id), V(os.release), and the whole result of M(gpufleet.nvidia.host_info) below V(result)),
-        else the variables of the host. Keys have dots between them; there are no templates.
-      - A list, or text with commas. Unset it is V([engine, injection, gpu.model, driver.branch, os.release]).
+      - Key paths whose values make the class of a host. Hosts of one class are likely to fail alike, so a canary of each goes first.
+      - A key path reads a result of the look at the host, otherwise the variables of the host. Results are V(engine), V(injection),
+        V(gpu.model), V(gpu.count), V(driver.branch), V(driver.version), V(driver.state), V(os.id), V(os.release), and below V(result) the
+        whole result of M(gpufleet.nvidia.host_info). Keys have dots between them. Templates are not supported.
+      - A list, or text with commas. The default is V([engine, injection, gpu.model, driver.branch, os.release]).
     type: raw
   domain:
     description:
-      - Key paths whose values make the failure domain of a host, a rack or a power feed for example. Waves are spread over domains.
+      - Key paths whose values make the failure domain of a host, for example a rack or a power feed. Waves are spread over domains.
     type: raw
   canaries:
     description:
-      - How many hosts of each class go first. They have no budget. When one of them fails, is rolled back or is lost, no other host of its
-        class is changed.
-      - A host of the class that already is as desired stands for a canary, so that a rollout that goes on after an interruption does not
-        begin with canaries again. V(0) means none.
+      - How many hosts of each class go first. If one of them fails, is rolled back or is lost, no other host of its class is changed.
+      - A converged host counts as the canary of its class. So a rollout that continues after an interruption needs no new canaries.
+      - V(0) means no canaries.
     type: raw
     default: 1
   waves:
     description:
-      - The sizes of the waves after the canaries, each a number of hosts or a percentage of those that have something to do. The last one
-        repeats until all hosts are done.
-      - A list, or the same as text, V(1,10%,50%,100%), which is what a survey gives.
+      - The sizes of the waves after the canaries. Each is a number of hosts, or a percentage of the hosts that have something to do. The
+        last one repeats until all hosts are done.
+      - A list, or the same as text, V(1,10%,50%,100%), as a survey gives it.
     type: raw
     default: [1, 10%, 50%, 100%]
   max_unavailable:
     description:
-      - How many hosts may be changed at once in each cluster (C(gpufleet_cluster), else by the CA that its kubelet trusts), Slurm partition
-        (C(gpufleet_slurm_partition)) and failure domain, as a number or as a percentage of its hosts in this run, rounded down, and at
-        least one. Hosts without a cluster count as one cluster. A wave is cut into batches of that size, with the gate after each.
-      - Unset it is one where hosts are drained or O(tasks) have a file C(change), and no limit elsewhere.
-      - Whatever is set, servers of k3s, RKE2 and k0s that restart for their change do so one after another in each cluster.
+      - How many hosts are changed at once in each cluster, Slurm partition and failure domain. A number, or a percentage of its hosts in
+        this run, rounded down, and at least one. A wave is cut into batches of that size, with the gate after each.
+      - The cluster of a host is C(gpufleet_cluster), otherwise the CA that its kubelet trusts. Hosts without a cluster count as one
+        cluster. The partition is C(gpufleet_slurm_partition).
+      - If it is not set, the limit is one for hosts that are drained and for O(tasks) with a file C(change). Other hosts have no limit.
+      - Servers of k3s, RKE2 and k0s that restart for their change always do so one after another in each cluster.
     type: raw
   max_left_out:
     description:
-      - How many hosts may be left out, because they were unreachable or broken before the rollout began, or are in other hands, as a number
-        or as a percentage, rounded up. With more the run ends before any host is changed.
+      - How many hosts may be left out, because they were unreachable or broken before the rollout, or because others work on them. A
+        number, or a percentage, rounded up. If there are more, the run ends before it changes a host.
     type: raw
     default: 10%
   max_failed:
     description:
-      - How many hosts may fail, be rolled back or be lost, over the canaries and all waves, as a number or a percentage of the hosts that
-        have something to do, rounded down. With more no further batch starts, and the run fails.
-      - Canaries count, too. So with V(0) a failed canary stops the whole rollout, and else its class.
-      - Unset or empty, C(gpufleet_max_failed) counts. Of several in a list the first that is not empty does.
+      - How many hosts may fail, be rolled back or be lost, over the canaries and all waves. A number, or a percentage of the hosts that
+        have something to do, rounded down. If there are more, no further batch starts, and the run fails.
+      - Canaries count, too. With V(0), a failed canary stops the whole rollout. With more, it stops its class.
+      - If it is not set or empty, C(gpufleet_max_failed) counts. In a list, the first value that is not empty counts.
     type: raw
     default: 0
   seed:
     description:
-      - The order of the hosts follows from their names and from this text. The same text gives the same order, whatever the inventory's.
+      - The order of the hosts follows from their names and from this text. The same text gives the same order in any inventory.
     type: str
     default: ''
   window:
     description:
-      - When batches may start, for example V(Mo-Fr 20:00-04:00 Europe/Berlin). Several have semicolons between them, or are a list. Without
-        a zone the times are UTC.
-      - Outside of it no batch starts, nothing is applied to a cluster, and the run ends as C(paused), which is a success. A batch that has
-        started is finished.
+      - When batches may start, for example V(Mo-Fr 20:00-04:00 Europe/Berlin). Several windows are a list, or have semicolons between
+        them. Without a zone the times are UTC.
+      - Outside the window no batch starts, nothing is applied to a cluster, and the run ends as C(paused), which is a success. A batch
+        that has started is finished.
     type: raw
   soak:
     description:
-      - Seconds to wait after each batch before its hosts are looked at once more. A host counts as failed then where it is not as desired,
-        an engine that ran before its change does not, its change was rolled back, GPUs are missing, or its GPU driver has reported an error
-        (Xid) not caused by a program. Where the host is out of service for its change, C(dcgmi diag -r 1) is run before it is put back, if
-        it is installed.
-      - V(0) means no waiting and no second look.
+      - Seconds to wait after each batch before a second check of its hosts.
+      - A host fails this check if it is not converged, an engine that ran before its change does not run, its change was rolled back, or
+        GPUs are missing. It also fails if its GPU driver has reported an error (Xid) that a program did not cause.
+      - If DCGM is installed and the host is out of service for its change, C(dcgmi diag -r 1) runs before the host is put back.
+      - V(0) means no wait and no second check.
     type: raw
     default: 0
   soak_command:
     description:
-      - A command that is run on each host after O(soak), a list of words that no shell reads. A host where it does not end with 0 counts as
-        failed. C(timeout) ends it after five minutes. C(GPUFLEET_HOST) in its environment is the host's name in the inventory.
+      - A command to run on each host after O(soak), as a list of words. It runs without a shell. A host on which it does not end with 0
+        counts as failed.
+      - C(timeout) ends it after five minutes. C(GPUFLEET_HOST) in its environment is the host's name in the inventory.
     type: raw
   gate_check:
     description:
-      - A further check that must succeed before the first batch of a run, and after each batch. An address that has to answer with a status
-        of 2xx, or a command on the controller, a list of words that no shell reads, which has to end with 0. The list may also be text in
-        JSON.
-      - A redirect of the address is not followed, and does not count as well.
+      - A further check that has to succeed before the first batch of a run, and after each batch.
+      - An address, which has to answer with a status of 2xx. Redirects are not followed, and count as failures.
+      - Or a command on the controller, as a list of words or such a list as JSON. It runs without a shell, and has to end with 0.
     type: raw
   gate_retries:
-    description: How often O(gate_check) is asked again, ten seconds after each other, before the rollout stops.
+    description: How often O(gate_check) is repeated, ten seconds apart, before the rollout stops.
     type: raw
     default: 3
   events:
     description:
-      - Where events of the rollout go, one line of JSON each. The name of a file, which grows, an address, to which each is sent with
-        C(POST), or a command, a list of words that no shell reads, which gets the line on its standard input.
-      - C(event) is V(start), V(batch) before a batch, V(gate) after it, V(stop) or V(end). There are none in check mode.
-      - A failure is said once, as a warning, and stops nothing.
+      - Where events of the rollout go, one line of JSON each. The name of a file, which grows. Or an address, which gets each event by
+        C(POST). Or a command, as a list of words, which runs without a shell and reads the line on its standard input.
+      - C(event) is V(start), V(batch) before a batch, V(gate) after it, V(stop) or V(end). Check mode sends no events.
+      - If an event cannot be sent, the run prints one warning and continues.
     type: raw
   until:
     description:
-      - How far the run goes. V(canaries) ends it as C(paused), which is a success, before the first batch that is not one of canaries. The
-        next run goes on there.
+      - How far the run goes. With V(canaries), it ends as C(paused), which is a success, after the canaries. The next run continues there.
       - So a workflow can have a job for the canaries, and another one for the waves.
     type: str
     default: end
   pause:
-    description: Whether a person is asked before each batch after the first, where there is a terminal.
+    description: Whether to ask a person before each batch after the first, if there is a terminal.
     type: bool
     default: false
   tasks:
     description:
-      - Files of tasks of yours that are run on each host that has something to do. C(before) the change, C(change) for what else has to
-        be changed, a driver or a kernel for example, with a reboot, and C(after) the host is converged and verified. The host is planned
-        again after C(change).
-      - With C(change) hosts whose GPUs are in use are drained first, as with V(gpufleet_drain_driver_changes=true), and count as out of
-        service for O(max_unavailable), unless V(gpufleet_drain_driver_changes=false).
+      - Your own files of tasks, which run on each host that has something to do. C(before) runs before the change. C(change) changes
+        something else, for example a driver or a kernel, with a reboot. The host is planned again after it. C(after) runs after the host
+        is converged and verified.
+      - With C(change), hosts whose GPUs are in use are drained first, and count as out of service for O(max_unavailable). With
+        V(gpufleet_drain_driver_changes=false) neither is so.
       - A table, or the same as text, V(change=driver.yml,after=check.yml).
-      - Relative names are read from the directory in which the command is run.
+      - Relative names are relative to the directory in which you run the command.
     type: raw
   keep_packages:
     description:
@@ -141,37 +140,37 @@ options:
     type: str
     default: try
   plan_file:
-    description: The plan is written there as JSON, for people to review. See O(approved).
+    description: The file to which the plan is written as JSON, for people to review. See O(approved).
     type: str
     default: ''
   approved:
     description:
-      - A file that O(plan_file) has written, and that a person has approved. A host that plans something else by now is left out, and the
-        report names what has moved. Containers that have started since change nothing.
-      - A file that everybody may write to is refused. Its owner and its group may change it after the approval, so they have to be trusted.
+      - A file that O(plan_file) has written, and that a person has approved. If a host plans something else since, it is left out, and the
+        report names the difference. Containers that have started since make no difference.
+      - A file that everybody may write to is refused. Trust its owner and its group, because they can change it after the approval.
     type: str
     default: ''
   approved_changes:
     description:
-      - The approval for runs that share no files with the one that has planned, as in AWX. Classes with the digests of the changes that
-        each may have, as the playbook C(gpufleet.nvidia.plan) sets them as statistics under the name
-        C(gpufleet_rollout_approved_changes). A host that plans something else by now is left out, and the report names its change. An
-        empty dictionary approves nothing.
-      - It binds what is changed on hosts. Each change that is applied to a cluster (C(gpufleet_kubernetes_apply)) follows from the hosts'
-        settings at the time of the rollout, and is not part of it.
+      - The approval for runs that share no files with the run that has planned, as in AWX. A dictionary of classes, each with the digests
+        of the changes that its hosts may have. The playbook C(gpufleet.nvidia.plan) sets it as a statistic named
+        C(gpufleet_rollout_approved_changes).
+      - If a host plans something else since, it is left out, and the report names its change. An empty dictionary approves nothing.
+      - It binds changes on hosts. Changes that are applied to a cluster (C(gpufleet_kubernetes_apply)) follow from the hosts' settings at
+        the time of the rollout, and are not part of it.
     type: raw
   plugin_wait:
     description:
-      - With C(gpufleet_kubernetes_apply), the seconds between a new configuration of the device plugin in the cluster and the change of
-        hosts after which the old one would give pods no GPU. The kubelet brings a ConfigMap to the plugin's pod within a minute or so.
-      - Nothing is waited for where these hosts change first, or where the cluster has the configuration already.
+      - With C(gpufleet_kubernetes_apply), the seconds between a new configuration of the device plugin and the change of hosts that the
+        old configuration would leave without GPUs. The kubelet brings a ConfigMap to the plugin's pod within about a minute.
+      - There is no wait if these hosts change first, or if the cluster has the configuration already.
     type: raw
     default: 90
   host_timeout:
     description:
-      - Seconds that one task may take on one host. A host that takes longer counts as lost, and finishes or rolls back what it has begun by
+      - Seconds that one task may take on one host. A host that takes longer counts as lost. It finishes or rolls back its change by
         itself. V(0) means no limit.
-      - It is none for a drain and for O(soak_command), which have limits of their own, and none for the files of O(tasks).
+      - A drain and O(soak_command) have limits of their own. The files of O(tasks) have no limit.
     type: raw
     default: 0
 """

@@ -168,7 +168,7 @@ def build_rollout_settings_table() -> str:
         ]
         for name, spec in sorted(documented.items())
     ]
-    return table(["setting", "default", "what it says"], rows)
+    return table(["Setting", "Default", "Effect"], rows)
 
 
 def show_default(option: Mapping[str, Any]) -> str:
