@@ -59,7 +59,7 @@ def pytest_part(name: str, load: float, *tests: str) -> Part:
 # name -> files of tests/integration; the longest first. A part whose name is in NIGHTLY waits for
 # the night. Judges start no hosts: engines' own programs judge files there, AWX's run jobs, and the
 # modules of kubernetes.core work on an API that the test answers for.
-LAB = {
+LAB: dict[str, tuple[str, ...]] = {
     "story": ("absent", "check_mode", "main_line"),
     "rollout": ("rollout_fleet",),
     "pods": ("kubernetes_apply", "kubernetes_pods"),
