@@ -87,7 +87,7 @@ LAB: dict[str, tuple[str, ...]] = {
     "night: managers": ("k0s", "k3s_detected", "microk8s"),
     "night: cdi": ("cdi_mig", "cdi_validated", "cdi_bad_hosts"),
     "night: drain": ("drain_slurm",),
-    "night: packages": ("apt_upgrade"),
+    "night: packages": ("apt_upgrade",),
     "night: driver locks": ("driver_locks",),
     "night: documents": ("example_projects", "examples", "known_bad", "metrics", "reports"),
     "night: sharing": ("sharing_mps",),
