@@ -23,7 +23,7 @@ for deb in *.deb; do
     dpkg-deb --field $deb
     printf 'Filename: ./%s\\nSize: %s\\nSHA256: %s\\n\\n' $deb $(stat -c %s $deb) $(sha256sum $deb | cut -d ' ' -f 1)
 done >Packages
-printf 'Origin: Debian\\nLabel: Debian\\nSuite: stable\\nDate: %s\\nSHA256:\\n %s %s Packages\\n' \\
+printf 'Origin: Debian\\nLabel: Debian\\nSuite: stable\\nCodename: trixie\\nDate: %s\\nSHA256:\\n %s %s Packages\\n' \\
     "$(date -Ru)" $(sha256sum Packages | cut -d ' ' -f 1) $(stat -c %s Packages) >Release
 """
 SOURCE = f"deb [trusted=yes] file:{PLACE} ./"
@@ -59,19 +59,26 @@ DEBIAN = Distribution(
 ROCKY = Distribution("rocky", driverrpms.NAMES, driverrpms.RELEASES)
 # what `shutdown` of an older systemd asks to reboot; the lab's other hosts have it masked
 LOGIND = "/etc/systemd/system/systemd-logind.service"
+# by which Ansible takes the host for one with dnf
+SEEN_BY_ANSIBLE = {
+    "/etc/redhat-release": "Rocky Linux release 9.6 (Blue Onyx)\n",
+    "/etc/debian_version": None,
+}
 GPUS = {"gpus": 1, "driver": "packaged"}
 DEBIAN_HOST = {"kind": "containerd-1.7", **GPUS}
 ROCKY_HOST = {
     "kind": rpmrepo.DNF,
     **GPUS,
-    "files": {**rpmrepo.files(rpmrepo.ROCKY), **driverrpms.LOADER, LOGIND: None},
+    "files": {**rpmrepo.files(rpmrepo.ROCKY), **driverrpms.LOADER, **SEEN_BY_ANSIBLE, LOGIND: None},
 }
 
 
-def install_on_debian(fleet: Fleet, host: str) -> None:
-    """Install the older branch with apt, and leave the newer one out of the repository."""
+def install_on_debian(fleet: Fleet, host: str, *more: str) -> None:
+    """Install the older branch and further packages with apt, and leave the newer branch out of the
+    repository.
+    """
     bring(fleet, host, userland.branches() / userland.BRANCHES[0])
-    names = " ".join((*DEBIAN.packages, userland.BESIDE))
+    names = " ".join((*DEBIAN.packages, userland.PERSISTENCED, *more))
     fleet.shell(
         host,
         f"{RUNTIME}; rm -f /etc/apt/sources.list.d/* /etc/apt/sources.list\n"

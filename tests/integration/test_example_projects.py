@@ -113,10 +113,11 @@ def content(place: Path) -> dict[str, bytes]:
     return {str(path.relative_to(place)): path.read_bytes() for path in files}
 
 
-# their own tests: in this file, test_awx_workflow.py and test_runners.py
+# their own tests: in this file, test_awx_workflow.py, test_runners.py and test_driver_change.py
 ELSEWHERE = {
     "ci",
     "awx",
+    "driver",
     "pull",
 }
 

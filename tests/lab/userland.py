@@ -51,13 +51,13 @@ DOWNLOAD = SCRIPT.partition("chroot . apt-get -q -o Dpkg")[0] + (
 )
 
 # Two branches of one driver, as a host has them that goes from Debian 12 to 13: the parts that are
-# one release, and one that is none.
+# one release, one that is none, and the program that moves packages by itself.
 BRANCHES = ("535", "550")
 PARTS = (
     "libcuda1", "libnvidia-cfg1", "libnvidia-ml1", "libnvidia-pkcs11-openssl3", "libnvidia-ptxjitcompiler1", "nvidia-alternative",
     "nvidia-legacy-check", "nvidia-smi",
 )  # fmt: skip
-BESIDE = "nvidia-persistenced"
+PERSISTENCED, MOVER = "nvidia-persistenced", "unattended-upgrades"
 MODULE = "nvidia-kernel-dkms"
 PROGRAM_SIZE = 100_000  # bytes: other files of that name are texts
 OLDER_SUITE = (
@@ -71,7 +71,7 @@ DOWNLOAD_BRANCHES = (
 parts=$1 beside=$2; shift 2
 for branch in "$@"; do
     wanted=$(for part in $parts; do echo "$part=$branch.*"; done)
-    chroot . apt-get -q install -y --no-install-recommends --download-only $wanted "$beside=535.*"
+    chroot . apt-get -q install -y --no-install-recommends --download-only $wanted $beside
     mkdir "$out/$branch"
     for deb in var/cache/apt/archives/*.deb; do
         [ -e "$out/$1/${deb##*/}" ] || mv "$deb" "$out/$branch/"
@@ -110,7 +110,11 @@ def branches() -> Path:
     """
     root = roots.base_root("trixie")
     recipe = (DOWNLOAD_BRANCHES, MODULE_CONTROL, MODULE_BUILT, MODULE_REMOVED)
-    key = digest(root.name, repr((PARTS, BESIDE, BRANCHES, recipe)), *fakegpu.list_own_programs())
+    key = digest(
+        root.name,
+        repr((PARTS, PERSISTENCED, MOVER, BRANCHES, recipe)),
+        *fakegpu.list_own_programs(),
+    )
     what = "Debian: downloading packages of two branches of NVIDIA's driver"
     return cached("layers", "driver-branches", key, functools.partial(_bring_branches, root), what)
 
@@ -179,7 +183,8 @@ def _download(root: Path, out: Path) -> None:
 
 
 def _bring_branches(root: Path, out: Path) -> None:
-    given = (str(root), str(out), " ".join(PARTS), BESIDE, *BRANCHES)
+    beside = f"{PERSISTENCED}={BRANCHES[0]}.* {MOVER}"
+    given = (str(root), str(out), " ".join(PARTS), beside, *BRANCHES)
     roots.isolated(DOWNLOAD_BRANCHES, *given)
     for branch in BRANCHES:
         (library,) = (out / branch).glob("libnvidia-ml1_*.deb")

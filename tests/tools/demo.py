@@ -36,6 +36,7 @@ for entry in (ROOT, CACHE / "collections"):
 
 import demo_cluster
 import demo_cut
+import demo_driver
 import demo_repositories
 import demo_rollout
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
@@ -232,6 +233,9 @@ def show(stage: Stage, settings: Path) -> int:
     print(f"SSH operations of a converged node: {stage.operations()}")
     heading("7. a rollout: canaries, a gate that stops it, and on")
     demo_rollout.show(stage.run, settings.relative_to(ROOT), PLACE)
+    heading("8. one more host, whose driver an unattended upgrade moves: what the plan says")
+    demo_driver.boot(stage.lab)
+    demo_driver.show(stage.lab, stage.run)
     return 1 if sum(again.values()) else 0
 
 
@@ -240,7 +244,7 @@ def show_cluster(lab: Lab, settings: Path, repositories: Path) -> None:
 
     Its hosts are in the inventory from then on.
     """
-    heading("8. a cluster of two kinds of host: what is rendered for it, and a pod on each")
+    heading("9. a cluster of two kinds of host: what is rendered for it, and a pod on each")
     print(
         "Kubernetes is built from source the first time, which takes ten minutes on two cores.",
         flush=True,
@@ -361,6 +365,7 @@ def main(arguments: list[str]) -> int:
     except (
         DemoFailed,
         demo_cut.CutFailed,
+        demo_driver.MoveFailed,
         demo_rollout.RolloutFailed,
         demo_cluster.ClusterFailed,
         LabError,
