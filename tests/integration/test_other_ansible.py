@@ -34,9 +34,9 @@ CONFIG = f"""version = 2
   password = "{SECRET}"
 """
 # `docker exec`, `podman exec` and `kubectl exec` run the command behind the container's name;
-# `podman cp` copies a file to `NAME:PATH`.
+# `podman cp --pause=false` copies a file to `NAME:PATH`.
 PROGRAM = """#!/bin/sh
-case "$1" in version) echo 28.2.2; exit 0 ;; mount) exit 1 ;; cp) exec cp "$2" "${3#*:}" ;; esac
+case "$1" in version) echo 28.2.2; exit 0 ;; mount) exit 1 ;; cp) exec cp "$3" "${4#*:}" ;; esac
 while [ $# -gt 0 ]; do
     word=$1; shift
     case "$word" in gpu[0-9]) break ;; esac
@@ -47,7 +47,7 @@ exec "$@"
 OF_A_RUN = re.compile(r'"(id|time)": "[^"]*"')
 PACKED = re.compile(r"[A-Za-z0-9+/]{60,}={0,2}")
 NIGHT = pytest.mark.nightly(
-    "by day the newest core, its strategies and a connection without stdin; the others need environments of their own"
+    "by day the newest core, a connection without stdin, and Mitogen; the others differ by one value each"
 )
 
 
