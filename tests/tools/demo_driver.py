@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from onlab import Fleet
+
 from tests.integration import driver_hosts
 from tests.integration.driver_hosts import DEBIAN
 from tests.lab import userland
 from tests.lab.lab import Lab
-from tests.tools.onlab import Fleet
 
 HOST = "moved"
 # as apt's timer starts it
