@@ -69,7 +69,8 @@ nvml:
     code: ""
     gpus:
       - {index: 0, bus_id: "0000:17:00.0", name: NVIDIA H100 80GB HBM3, lost: null, pages_pending: null, rows_pending: true,
-         rows_failed: false, links: [true, true], fabric: {state: 3, status: 0, health: 0}, slowdown: 0, recovery: 0}
+         rows_failed: false, links: [true, true], fabric: {state: 3, status: 0, health: 0}, slowdown: 0, recovery: 0,
+         unread: []}
     findings:
       - code: gpu-health.rows-pending
         what: rows of the memory of the GPU 0000:17:00.0 are remapped at its next reset

@@ -162,7 +162,7 @@ def nvml(of: Hardware) -> dict[str, Any]:
 # What NVML says of a GPU without a part in a fabric, with all well.
 HEALTHY: Mapping[str, Any] = {
     "lost": None, "pages_pending": None, "rows_pending": False, "rows_failed": False, "links": [],
-    "fabric": None, "slowdown": 0, "recovery": 0,
+    "fabric": None, "slowdown": 0, "recovery": 0, "unread": [],
 }  # fmt: skip
 REFUSED: Mapping[str, Any] = {"call": "nvmlInit_v2", "code": 9, "message": "Driver Not Loaded"}
 

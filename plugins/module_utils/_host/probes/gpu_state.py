@@ -9,10 +9,11 @@ never answer. Standard library only, Python 3.6. It changes nothing. Arguments a
 Prints one JSON object:
 
 {"driver_version", "gpus": [{"index", "bus_id", "name", "lost", "pages_pending", "rows_pending",
-"rows_failed", "links", "fabric": {"state", "status", "health"}, "slowdown", "recovery"}],
-"errors": [{"call", "code", "message", "gpu"?}]}.
+"rows_failed", "links", "fabric": {"state", "status", "health"}, "slowdown", "recovery",
+"unread": [{"call", "code", "message"}]}], "errors": [{"call", "code", "message", "gpu"?}]}.
 
-A value is null where the GPU or the driver does not have it. lost: the code of the error by which
+A value is null where the GPU or the driver does not have it, and where a call failed for another
+reason (NVML_ERROR_UNKNOWN, say), which `unread` then has. lost: the code of the error by which
 NVML says that the GPU is lost or needs a reset. links: for each NVLink whether it is up. slowdown:
 the reasons for lower clocks that were there in each sample, as NVML's bits.
 """
@@ -26,6 +27,11 @@ SONAME = "libnvidia-ml.so.1"
 LENGTH = 96
 LINKS = 36  # NVML_NVLINK_MAX_LINKS
 LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST, RESET_REQUIRED = 12, 13, 15, 16
+INVALID_ARGUMENT, NOT_SUPPORTED = 2, 3
+# By these NVML says that a GPU or the driver does not have a value. Of links and fields, the second
+# as well: of a number that the GPU or the driver does not know.
+WITHOUT = (NOT_SUPPORTED, FUNCTION_NOT_FOUND)
+BY_NUMBER = (INVALID_ARGUMENT,)
 RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 FABRIC_2 = 2 << 24  # NVML_STRUCT_VERSION without the size
 
@@ -119,19 +125,28 @@ class NvmlLibrary(object):
 
 
 class Gpu(object):
-    """One GPU. A call that it does not have gives None; one that says that it is lost is kept."""
+    """One GPU. A call that it does not have gives None; one that says that it is lost is kept, and
+    so is one that failed otherwise.
+    """
 
     def __init__(self, nvml, index):
         self.nvml, self.index, self.lost, self.handle = nvml, index, None, ctypes.c_void_p()
+        self.unread = []
 
     def attempt(self, read, *arguments):
         """Return what a function reads, None if NVML refuses it."""
         try:
             return read(*arguments)
         except NvmlFailure as exc:
-            if exc.code in (GPU_IS_LOST, RESET_REQUIRED):
-                self.lost = exc.code
+            self.keep_failure(exc)
             return None
+
+    def keep_failure(self, failure, without=WITHOUT):
+        """Keep what a refused call says of the GPU. without: the codes that say nothing of it."""
+        if failure.code in (GPU_IS_LOST, RESET_REQUIRED):
+            self.lost = failure.code
+        elif failure.code not in without and failure.describe_error() not in self.unread:
+            self.unread.append(failure.describe_error())
 
     def open(self):
         self.nvml.call(
@@ -151,14 +166,17 @@ class Gpu(object):
         return bool(numbers[2].value), bool(numbers[3].value)
 
     def list_links(self):
-        """Return for each NVLink whether it is up. The first that NVML refuses ends the list."""
+        """Return for each NVLink whether it is up. The first that the GPU does not have ends the
+        list; None if a call failed, since links that are not known are not links that are down.
+        """
         links = []
         for link in range(LINKS):
-            up = self.attempt(
-                self.nvml.read_number, "nvmlDeviceGetNvLinkState", self.handle, ctypes.c_uint(link)
-            )
-            if up is None:
-                break
+            number = ctypes.c_uint(link)
+            try:
+                up = self.nvml.read_number("nvmlDeviceGetNvLinkState", self.handle, number)
+            except NvmlFailure as exc:
+                self.keep_failure(exc, WITHOUT + BY_NUMBER)
+                return links if exc.code in WITHOUT + BY_NUMBER else None
             links.append(bool(up))
         return links
 
@@ -187,7 +205,12 @@ class Gpu(object):
         self.nvml.call(
             "nvmlDeviceGetFieldValues", self.handle, ctypes.c_int(1), ctypes.byref(field)
         )
-        return field.value & 0xFFFFFFFF if not field.nvmlReturn else None
+        if not field.nvmlReturn:
+            return field.value & 0xFFFFFFFF
+        if field.nvmlReturn in WITHOUT + BY_NUMBER:
+            return None
+        code = field.nvmlReturn
+        raise NvmlFailure("nvmlDeviceGetFieldValues", code, self.nvml.get_message(code))
 
     def read_state(self):
         """Return all that a healthy GPU answers, but for the slowdown."""
@@ -211,6 +234,14 @@ def get_sysfs_name(bus_id):
     """Return the name in sysfs and procfs: 0000:17:00.0 for NVML's 00000000:17:00.0."""
     domain, _colon, rest = bus_id.lower().partition(":")
     return "%s:%s" % (domain.lstrip("0").rjust(4, "0"), rest)
+
+
+def read_version(nvml):
+    """Return the release of the driver, '' if NVML does not tell it."""
+    try:
+        return nvml.read_text("nvmlSystemGetDriverVersion")
+    except NvmlFailure:
+        return ""
 
 
 def open_gpus(nvml, errors):
@@ -246,18 +277,17 @@ def run(args):
     try:
         nvml = NvmlLibrary(args.get("library") or "")
         nvml.call("nvmlInit_v2")
-        answer["driver_version"] = nvml.read_text("nvmlSystemGetDriverVersion")
+        answer["driver_version"] = read_version(nvml)
         opened = open_gpus(nvml, answer["errors"])
         states = [gpu.read_state() for gpu in opened]
         lasting = sample_slowdowns(opened, args.get("samples", 1), args.get("pause", 0))
         answer["gpus"] = [
-            dict(state, lost=gpu.lost, slowdown=lasting.get(gpu.index))
+            dict(state, lost=gpu.lost, slowdown=lasting.get(gpu.index), unread=gpu.unread)
             for gpu, state in zip(opened, states)
         ]
-        nvml.call("nvmlShutdown")
     except NvmlFailure as exc:
         answer["errors"].append(exc.describe_error())
-    return answer
+    return answer  # the process ends, and NVML with it
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ LOG = (
 
 STATE = {
     "index": 0, "bus_id": "0000:17:00.0", "name": "NVIDIA H100 80GB HBM3", "lost": None, "pages_pending": None, "rows_pending": False,
-    "rows_failed": True, "links": [True], "fabric": None, "slowdown": 0, "recovery": 0,
+    "rows_failed": True, "links": [True], "fabric": None, "slowdown": 0, "recovery": 0, "unread": [],
 }  # fmt: skip
 
 

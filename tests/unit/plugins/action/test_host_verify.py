@@ -407,7 +407,7 @@ def test_a_look_that_no_verification_follows_leaves_its_questions_to_the_verific
 
 FAILED_ROWS = {
     "index": 0, "bus_id": "0000:17:00.0", "name": "NVIDIA H100 80GB HBM3", "lost": None, "pages_pending": None, "rows_pending": False,
-    "rows_failed": True, "links": [], "fabric": None, "slowdown": 0, "recovery": 0,
+    "rows_failed": True, "links": [], "fabric": None, "slowdown": 0, "recovery": 0, "unread": [],
 }  # fmt: skip
 XID = "NVRM: Xid (PCI:0000:17:00): 79, pid=7, name=x, said"
 

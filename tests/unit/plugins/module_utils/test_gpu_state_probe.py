@@ -19,7 +19,7 @@ SOURCE = os.path.join(ROOT, "plugins", "module_utils", "_host", "probes", "gpu_s
 FAKE = os.path.join(ROOT, "tests", "fixtures", "gpu_state.c")
 WELL = {
     "index": 0, "bus_id": "0000:17:00.0", "name": "NVIDIA H100 80GB HBM3", "lost": None, "pages_pending": False, "rows_pending": False,
-    "rows_failed": False, "links": [True] * 4, "fabric": {"state": 3, "status": 0, "health": 0}, "slowdown": 0, "recovery": 0,
+    "rows_failed": False, "links": [True] * 4, "fabric": {"state": 3, "status": 0, "health": 0}, "slowdown": 0, "recovery": 0, "unread": [],
 }  # fmt: skip
 
 
@@ -66,6 +66,26 @@ STATES = [
     ("rows@0=E15", {"rows_pending": None, "rows_failed": None, "lost": 15}),
     ("recovery@0=1 pages@0=E16", {"recovery": 1, "pages_pending": None, "lost": 16}),
 ]
+
+
+# A call that fails for another reason than that the GPU does not have the value, and what is null.
+FAILURES = [
+    ("pages@0=E999", "nvmlDeviceGetRetiredPagesPendingStatus", ["pages_pending"]),
+    ("rows@0=E999", "nvmlDeviceGetRemappedRows", ["rows_pending", "rows_failed"]),
+    ("links@0=E999", "nvmlDeviceGetNvLinkState", ["links"]),
+    ("fabric@0=E999", "nvmlDeviceGetGpuFabricInfoV", ["fabric"]),
+    ("slow@0=E999", "nvmlDeviceGetCurrentClocksEventReasons", ["slowdown"]),
+    ("recovery@0=E999", "nvmlDeviceGetFieldValues", ["recovery"]),
+]
+
+
+@pytest.mark.parametrize(("words", "call", "null"), FAILURES)
+def test_a_call_that_fails_leaves_its_own_value_unknown(library, words, call, null):
+    told = probe(library, words, samples=2)
+    unread = told["gpus"][0]["unread"]
+    assert [(error["call"], error["code"]) for error in unread] == [(call, 999)]
+    assert told["gpus"] == [dict(WELL, unread=unread, **{key: None for key in null})]
+    assert told["errors"] == []
 
 
 @pytest.mark.parametrize(("words", "differs"), STATES)

@@ -174,12 +174,13 @@ _NVML = TableShape(
         "errors": Items(TableShape({"call": WORD, "code": Whole(0, 1 << 31), "message": MESSAGE, "gpu?": ID}), 4096),
     }
 )  # fmt: skip
+_FAILURE = TableShape({"call": WORD, "code": Whole(0, 1 << 31), "message": MESSAGE})
 _FABRIC = TableShape({"state": ID, "status": ID, "health": ID})
 _STATE_OF_GPU = TableShape(
     {
         "index": ID, "bus_id": Maybe(_BUS), "name": _GPU_NAME, "lost": Maybe(ID), "pages_pending": Maybe(Flag()),
-        "rows_pending": Maybe(Flag()), "rows_failed": Maybe(Flag()), "links": Items(Flag(), 64), "fabric": Maybe(_FABRIC),
-        "slowdown": Maybe(NUMBER), "recovery": Maybe(ID),
+        "rows_pending": Maybe(Flag()), "rows_failed": Maybe(Flag()), "links": Maybe(Items(Flag(), 64)), "fabric": Maybe(_FABRIC),
+        "slowdown": Maybe(NUMBER), "recovery": Maybe(ID), "unread": Items(_FAILURE, 64),
     }
 )  # fmt: skip
 _GPU_STATE = TableShape(

@@ -129,6 +129,12 @@ FEWER_IN_NVML = Sentence(
     "gpu-health.fewer-in-nvml", "NVML has {nvml} GPUs, and the driver lists {served} in procfs"
 )
 NO_HANDLE = Sentence("gpu-health.no-handle", "NVML refuses GPU {index}: {cause}")
+NOT_OPENED = Sentence(
+    "gpu-health.not-opened", "NVML tells nothing of GPU {index}, and not that it is sick: {cause}"
+)
+VALUES_UNREAD = Sentence(
+    "gpu-health.values-unread", "NVML did not tell some values of the GPU {gpu} ({calls})"
+)
 SILENT_GPU = Sentence(
     "gpu-health.silent-gpu", "NVML tells neither the name nor the address of GPU {index}"
 )

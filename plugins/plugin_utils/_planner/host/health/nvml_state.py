@@ -38,6 +38,9 @@ SECONDS = 40  # eight GPUs without persistence mode take 20 to 40 s (nvidia-dock
 SAMPLES, PAUSE_SECONDS = 3, 1
 # Numbers of nvml.h
 LOST, RESET_REQUIRED = 15, 16
+# By these, a GPU without a handle is sick: insufficient power, an interrupt that does not come, lost,
+# a reset that is due. Any other code, such as 999 (unknown error), says nothing of the GPU.
+SICK_CODES = (8, 10, LOST, RESET_REQUIRED)
 FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
 NOT_IN_FABRIC = (1, 2)
 COMPLETED = 3
@@ -109,7 +112,8 @@ def read_state(policy: Policy, obs: Observation) -> dict[str, Any]:
 
 def judge_number(state: Mapping[str, Any], served: int) -> list[Finding]:
     """Compare the number of GPUs that NVML has with that of procfs. state: a result."""
-    number = len(state["gpus"])
+    refused = (messages.NOT_OPENED.code, messages.NO_HANDLE.code)  # NVML lists them all the same
+    number = len(state["gpus"]) + sum(f["code"] in refused for f in state["findings"])
     if not state["known"] or number >= served:
         return []
     return [Finding(messages.FEWER_IN_NVML.fill(nvml=number, served=served), "", "reset", "nvml")]
@@ -129,13 +133,19 @@ def judge_state(every: Sequence[Gpu], errors: Iterable[Mapping[str, Any]]) -> li
         judge_memory,
         judge_fabric,
         judge_brakes,
+        list_unread_values,
     )
     told = [finding for gpu in every for judge in per_gpu for finding in judge(gpu)]
     return [*unopened, *told, *judge_links(every)]
 
 
 def judge_refused_gpu(error: Mapping[str, Any]) -> Finding:
-    """Return the finding about a GPU that NVML gives no handle of."""
+    """Return the finding about a GPU that NVML gives no handle of. Whether it is sick shows only a
+    code that says so.
+    """
+    if error.get("code") not in SICK_CODES:
+        number, cause = str(error.get("gpu")), error.get("message")
+        return Finding(messages.NOT_OPENED.fill(index=number, cause=cause), number, "none", "nvml")
     step: xids.Step = "reset" if error.get("code") == RESET_REQUIRED else "reboot"
     message = messages.NO_HANDLE.fill(index=error.get("gpu"), cause=error.get("message"))
     return Finding(message, str(error.get("gpu")), step, "nvml")
@@ -194,6 +204,16 @@ def judge_fabric(gpu: Gpu) -> list[Finding]:
     ]
 
 
+def list_unread_values(gpu: Gpu) -> list[Finding]:
+    """List the finding about values that NVML did not tell. They are neither well nor sick."""
+    bus = str(gpu.get("bus_id") or gpu.get("index"))
+    failed = list(gpu.get("unread") or ())
+    if not failed:
+        return []
+    calls = ", ".join(f"{failure['call']}: {failure['message']}" for failure in failed)
+    return [Finding(messages.VALUES_UNREAD.fill(gpu=bus, calls=calls), bus, "none", "nvml")]
+
+
 def judge_brakes(gpu: Gpu) -> list[Finding]:
     """Judge the reasons for lower clocks that were there in each sample."""
     bus, reasons = str(gpu.get("bus_id") or ""), int(gpu.get("slowdown") or 0)
@@ -211,12 +231,13 @@ def judge_links(every: Sequence[Gpu]) -> list[Finding]:
     bridge has some up. So a GPU counts that has fewer links up than its peers, and more than none,
     or that is made for a fabric: an SXM module.
     """
+    told = [gpu for gpu in every if gpu.get("links") is not None and gpu.get("name")]
     most: dict[str, int] = collections.defaultdict(int)
-    for gpu in every:
+    for gpu in told:
         most[str(gpu.get("name"))] = max(most[str(gpu.get("name"))], count_links_up(gpu))
     lacking = (
         (gpu, count_links_up(gpu), most[str(gpu.get("name"))])
-        for gpu in every
+        for gpu in told
         if count_links_up(gpu) or "SXM" in str(gpu.get("name"))
     )
     return [

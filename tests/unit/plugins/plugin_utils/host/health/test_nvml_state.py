@@ -29,7 +29,8 @@ def gpu(
     """A GPU that is well, but for what is said."""
     return {
         "index": 0, "bus_id": bus, "name": name, "lost": None, "pages_pending": False, "rows_pending": False, "rows_failed": False,
-        "links": [True] * up + [False] * down, "fabric": {"state": 3, "status": 0, "health": 0}, "slowdown": 0, "recovery": 0, **more,
+        "links": [True] * up + [False] * down, "fabric": {"state": 3, "status": 0, "health": 0}, "slowdown": 0, "recovery": 0,
+        "unread": [], **more,
     }  # fmt: skip
 
 
@@ -37,6 +38,7 @@ def fabric(state: int = 3, status: int = 0, health: int = 0) -> dict[str, Any]:
     return {"fabric": {"state": state, "status": status, "health": health}}
 
 
+UNTOLD = [{"call": "nvmlDeviceGetFieldValues", "code": 999, "message": "Unknown Error"}]
 # GPUs, and of each finding code, step and whether it stops a wave.
 STATES: list[tuple[list[dict[str, Any]], list[tuple[str, str, bool]]]] = [
     ([], []),
@@ -49,6 +51,10 @@ STATES: list[tuple[list[dict[str, Any]], list[tuple[str, str, bool]]]] = [
     ([gpu(pages_pending=True)], [("pages-pending", "reset", False)]),
     # each call is refused with another code than one for a lost GPU
     ([gpu("", "", up=0, fabric=None, recovery=None, slowdown=None)], [("silent-gpu", "reboot", True)]),
+    # one value that is not told is neither well nor sick
+    ([gpu(recovery=None, unread=UNTOLD)], [("values-unread", "none", False)]),
+    ([gpu(name="", unread=UNTOLD), gpu(name="", up=2)], [("values-unread", "none", False)]),
+    ([gpu(name=SXM, up=12), {**gpu(name=SXM), "links": None, "unread": UNTOLD}], [("values-unread", "none", False)]),
     ([gpu("", "", lost=15)], [("lost", "reboot", True)]),
     ([gpu(lost=15)], [("lost", "reboot", True)]),
     ([gpu(lost=16)], [("reset-required", "reset", True)]),
@@ -103,6 +109,7 @@ ANSWERS: list[tuple[dict[str, Any] | None, bool, str, list[str]]] = [
     ({"value": {"gpus": [], "errors": [INIT]}}, False, "state-unreadable", []),
     ({"value": {"gpus": [gpu()], "errors": []}}, True, "", []),
     ({"value": {"gpus": [gpu()], "errors": [REFUSED]}}, True, "", ["no-handle"]),
+    ({"value": {"gpus": [gpu()], "errors": [{**REFUSED, "code": 999}]}}, True, "", ["not-opened"]),
 ]  # fmt: skip
 
 
@@ -119,6 +126,8 @@ def test_no_answer_is_not_known_and_never_healthy(
 
 @pytest.mark.parametrize(("number", "served", "found"), [(1, 1, []), (2, 1, []), (1, 2, ["reset"])])
 def test_nvml_has_as_many_gpus_as_procfs(number: int, served: int, found: list[str]) -> None:
-    state = {"known": True, "gpus": [gpu()] * number}
+    state = {"known": True, "gpus": [gpu()] * number, "findings": []}
     assert [f.step for f in nvml_state.judge_number(state, served)] == found
     assert nvml_state.judge_number({**state, "known": False}, served) == []
+    opened = {**state, "findings": [{"code": "gpu-health.not-opened"}]}
+    assert nvml_state.judge_number(opened, number + 1) == [], "NVML lists it, and says no more"
