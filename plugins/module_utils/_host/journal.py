@@ -357,6 +357,7 @@ def read_original_meta_in(directory, path):
             directory,
             path,
             "it was written by another release (schema %r, known is %d)" % (schema, SCHEMA),
+            "Restore the host with that release" if isinstance(schema, int) else "",
         )
     missing = sorted(_KEPT - set(meta))
     if meta.get("existed"):
@@ -390,10 +391,10 @@ def read_kept(kept, digest_, directory, path):
     return data
 
 
-def build_damaged_original_error(directory, path, why):
-    """Build the error for a kept original that must not be used."""
-    step = "Bring the file into the intended state by hand, then remove that directory"
-    values = (path, directory, why, step)
+def build_damaged_original_error(directory, path, why, step=""):
+    """Build the error for a kept original that must not be used. step: '' for a damaged one."""
+    by_hand = "Bring the file into the intended state by hand, then remove that directory"
+    values = (path, directory, why, step or by_hand)
     return host_files.HostError(
         "damaged", "%s: the copy of the original in %s cannot be used: %s. %s" % values
     )
