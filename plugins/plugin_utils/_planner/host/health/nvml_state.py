@@ -38,8 +38,8 @@ SECONDS = 40  # eight GPUs without persistence mode take 20 to 40 s (nvidia-dock
 SAMPLES, PAUSE_SECONDS = 3, 1
 # Numbers of nvml.h
 LOST, RESET_REQUIRED = 15, 16
-# By these, a GPU without a handle is sick: insufficient power, an interrupt that does not come, lost,
-# a reset that is due. Any other code, such as 999 (unknown error), says nothing of the GPU.
+# By these, a GPU without a handle is sick: insufficient power, an interrupt that does not come,
+# lost, a reset that is due. Any other code, such as 999 (unknown error), says nothing of the GPU.
 SICK_CODES = (8, 10, LOST, RESET_REQUIRED)
 FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
 NOT_IN_FABRIC = (1, 2)
