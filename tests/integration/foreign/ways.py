@@ -28,9 +28,10 @@ STRATEGIES = (
     "mitogen_free",
     "mitogen_host_pinned",
 )
-# What a user calls it -> the plugin
+# What a user calls it -> the plugin. Mitogen replaces a connection by its short name alone
+# (ansible_mitogen/strategy.py: REDIRECTED_CONNECTION_PLUGINS).
 CONNECTIONS: Mapping[str, str] = {
-    "local": "ansible.builtin.local",
+    "local": "local",
     "without stdin": "no_stdin",
     "docker": "community.docker.docker",
     "podman": "containers.podman.podman",
