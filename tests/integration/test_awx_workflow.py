@@ -60,10 +60,10 @@ def changed(place: Path) -> list[str]:
 
 
 def broken(place: Path, host: str) -> None:
-    """The host itself refuses the change: the file has a second name, which would keep the old
-    content.
+    """The host itself refuses the change: no transaction can have its lock, which a look does
+    without.
     """
-    (place / "second-name").hardlink_to(place / "trees" / host / "etc/containerd/config.toml")
+    (place / "trees" / host / "var/lib/gpufleet/lock").mkdir(parents=True)
 
 
 def of(jobs: list[Job], node: str) -> Job:

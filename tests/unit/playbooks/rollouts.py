@@ -43,10 +43,15 @@ def fleet(place: Path, **hosts: Mapping[str, Any]) -> Path:
 
 
 def broken(place: Path, host: str) -> None:
-    """A host whose change is planned, and then refused by the host itself: the file has a second
-    name, which would keep the old content.
+    """A host whose change is planned, and then refused by the host itself: no transaction can have
+    its lock, which a look does without.
     """
-    (place / "second-name").hardlink_to(place / "trees" / host / "etc/containerd/config.toml")
+    (place / "trees" / host / "var/lib/gpufleet/lock").mkdir(parents=True)
+
+
+def unbroken(place: Path, host: str) -> None:
+    """Make the host of `broken` one that can be changed."""
+    (place / "trees" / host / "var/lib/gpufleet/lock").rmdir()
 
 
 def batches(words: str) -> list[list[str]]:

@@ -28,6 +28,7 @@ from tests.unit.playbooks.rollouts import (
     changed,
     fleet,
     told,
+    unbroken,
 )
 
 
@@ -206,7 +207,7 @@ def test_the_next_run_goes_on_without_canaries_once_the_cause_is_mended(tmp_path
     assert status == 2, words
     assert batches(words)[2:] == [["gpu1"]]
     assert changed(tmp_path) == ["gpu2", "gpu3", "gpu9"]
-    (tmp_path / "second-name").unlink()
+    unbroken(tmp_path, "gpu1")
     status, words = play(tmp_path, inventory, "rollout", *SIX)
     assert status == 0, words
     assert "canaries" not in words

@@ -16,7 +16,7 @@ import yaml
 
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import written
-from tests.unit.playbooks.rollouts import CLOSED, changed, fleet
+from tests.unit.playbooks.rollouts import CLOSED, broken, changed, fleet
 
 FEW = ("--limit", "gpu1:gpu2:gpu3:gpu9")
 
@@ -74,7 +74,7 @@ def test_a_rollout_outside_its_window_says_paused(tmp_path: Path) -> None:
 
 def test_hosts_that_fail_within_the_budget_are_failed_and_beyond_it_stopped(tmp_path: Path) -> None:
     fleet(tmp_path)
-    (tmp_path / "second-name").hardlink_to(tmp_path / "trees/gpu9/etc/containerd/config.toml")
+    broken(tmp_path, "gpu9")
     status, stats = job(
         tmp_path, "rollout", gpufleet_rollout_max_failed=1, gpufleet_rollout_canaries=0
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.playbooks.bare import play
-from tests.unit.playbooks.rollouts import CLOSED, HOSTS, broken, fleet
+from tests.unit.playbooks.rollouts import CLOSED, HOSTS, broken, fleet, unbroken
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -37,7 +37,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     inventory = fleet(place, **{host: {"gpufleet_cluster": "east"} for host in HOSTS})
     broken(place, "gpu3")
     stopped = play(place, inventory, "rollout")[1]
-    (place / "second-name").unlink()
+    unbroken(place, "gpu3")
     again = play(place, inventory, "rollout", gpufleet_rollout_window=CLOSED)[1]
     back = play(place, inventory, "rollback", "--limit", "gpu2", "--check")[1]
     return {
