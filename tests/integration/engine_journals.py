@@ -61,7 +61,7 @@ def choose_lines(journal: str) -> str:
 
 def _list_hosts() -> Iterator[hosts.Host]:
     """Yield the hosts of the labs that this process has brought up."""
-    for name, owner in claims.of_checkout():
+    for name, owner in claims.list_labs_of_checkout():
         if owner.pid == os.getpid():
             yield from Lab(name, Path(owner.home)).hosts().values()
 

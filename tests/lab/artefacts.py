@@ -60,7 +60,7 @@ def digest(*parts: str | bytes | Path) -> str:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _hold_build_lock(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -81,7 +81,7 @@ def cached(area: str, name: str, key: str, build: Callable[[Path], None], what: 
         raise LabError(
             f"{name} is not built, and this run builds nothing ({BUILD}=never): run `make build` first"
         )
-    with _locked(home / f".{name}.lock"):
+    with _hold_build_lock(home / f".{name}.lock"):
         if not final.is_dir():
             staging = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=home))
             try:
@@ -129,7 +129,7 @@ class GoTool:
     static: bool = field(default=False, repr=False)
 
 
-def _kubernetes(version: str) -> GoTool:
+def _choose_kubernetes_build(version: str) -> GoTool:
     """Return the build of a Kubernetes release, with its version set.
 
     Without the version, the API server does not know which of its features are of age.
@@ -151,14 +151,14 @@ def _kubernetes(version: str) -> GoTool:
     )
 
 
-def _containerd(version: str) -> GoTool:
+def _choose_containerd_build(version: str) -> GoTool:
     package = "github.com/containerd/containerd/v2/version"
     return GoTool(stamps=((f"{package}.Version", version), (f"{package}.Revision", "gpufleet-lab")))
 
 
 GO_TOOLS: dict[str, GoTool] = {
     **{
-        f"containerd-{release}": _containerd(f"v{version}")
+        f"containerd-{release}": _choose_containerd_build(f"v{version}")
         for release, version in {
             **containerd_releases.BY_NIGHT,
             **containerd_releases.PATCH,
@@ -194,8 +194,8 @@ GO_TOOLS: dict[str, GoTool] = {
         stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.19.1"),)
     ),
     # etcd, the API server, the controllers, the scheduler, the kubelet and kubectl.
-    "kubernetes-1.34": _kubernetes("v1.34.4"),
-    "kubernetes-1.37": _kubernetes("v1.37.2"),
+    "kubernetes-1.34": _choose_kubernetes_build("v1.34.4"),
+    "kubernetes-1.37": _choose_kubernetes_build("v1.37.2"),
     # The last of the releases that edit configurations in place.
     "nvidia-toolkit-1.17": GoTool(
         stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.17.8"),)

@@ -36,7 +36,7 @@ def build(root: Path, node: Node) -> Path:
         entry for key in answers if key.startswith("paths:") for entry in _files(answers[key])
     ]
     for entry in listed:
-        _write(root, entry, _soname_of(entry["real"], listed))
+        _write(root, entry, _get_soname_of_link(entry["real"], listed))
     for entry in listed:
         _link(root, entry)
     _hardware(root, node)
@@ -52,7 +52,7 @@ def _files(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [entry for entry in answer.get("files") or () if entry.get("real")]
 
 
-def _soname_of(real: str, listed: list[Mapping[str, Any]]) -> str:
+def _get_soname_of_link(real: str, listed: list[Mapping[str, Any]]) -> str:
     """Return the name by which a library is loaded: that of the link next to it, else its own."""
     folder = os.path.dirname(real)
     names = (
@@ -88,14 +88,14 @@ def _hardware(root: Path, node: Node) -> None:
     for name, entry in fakegpu.tree(node.inventory, os.uname().release).items():
         if name.startswith(fakegpu.TOP) or name == "etc/fake-nvml.conf":
             fakegpu.put(root / name, entry)
-    for path, text in _texts(node.seen["answers"]):
+    for path, text in _list_captured_texts(node.seen["answers"]):
         fakegpu.put(root / fakegpu.TOP / path[1:], fakegpu.Entry(text, mode=0o444))
     for key, answer in node.seen["answers"].items():
         for entry in _files(answer) if key.startswith("glob:/dev/") else ():
             _device(root, entry)
 
 
-def _texts(answers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_captured_texts(answers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the texts of /proc and /sys that the machine showed. Its UUIDs are those of the record."""
     for key, answer in answers.items():
         kind, _colon, path = key.partition(":")

@@ -57,10 +57,10 @@ def remove(name: str) -> None:
     kill(unified / name)
     for home in (unified, *mirrors):
         for visit in os.walk(home / name, topdown=False):
-            _rmdir(Path(visit[0]))
+            _remove_group(Path(visit[0]))
 
 
-def _rmdir(path: Path) -> None:
+def _remove_group(path: Path) -> None:
     # The kernel keeps a group busy for a moment after its last process was reaped.
     for _turn in until(f"{path} to become free"):
         try:

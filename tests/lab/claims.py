@@ -84,7 +84,7 @@ def take(place: Path) -> Claim | None:
     return None
 
 
-def of_checkout() -> Iterator[tuple[str, Owner]]:
+def list_labs_of_checkout() -> Iterator[tuple[str, Owner]]:
     """Yield the name and the owner of each lab of this checkout that is on the machine."""
     for place in sorted(RUNTIME.glob("*")):
         owner = read(place)
@@ -92,7 +92,7 @@ def of_checkout() -> Iterator[tuple[str, Owner]]:
             yield place.name, owner
 
 
-def in_use(name: str) -> bool:
+def is_lab_in_use(name: str) -> bool:
     """Tell whether a living process holds a lab that has an owner."""
     claim = take(RUNTIME / name)
     if claim:

@@ -69,7 +69,7 @@ def machine_obstacle() -> str:
     """Return why this machine cannot carry the lab at all, or '' if it can."""
     if os.geteuid() != 0:
         return "the lab mounts file systems and boots hosts: it must be run as root"
-    release = _os_release()
+    release = _read_release_of_machine()
     if (
         release.get("ID") != "debian"
         or int(release.get("VERSION_ID", "0").split(".")[0] or 0) < DEBIAN
@@ -101,7 +101,7 @@ def install(packages: list[str]) -> None:
     """Install Debian packages on this machine. If a person is at the terminal, ask for consent
     first.
     """
-    _consent(packages)
+    _require_consent(packages)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     with progress.building(f"installing {' '.join(packages)}"):
         run(["apt-get", "-q", "update"], env=environment)
@@ -111,7 +111,7 @@ def install(packages: list[str]) -> None:
         )
 
 
-def _consent(packages: list[str]) -> None:
+def _require_consent(packages: list[str]) -> None:
     """Ask the person at the terminal, and raise LabError if the answer is no.
 
     Without a terminal (CI), or with YES=1, only announce what is installed.
@@ -144,7 +144,7 @@ def report() -> list[str]:
     return lines
 
 
-def _os_release() -> dict[str, str]:
+def _read_release_of_machine() -> dict[str, str]:
     try:
         lines = Path("/etc/os-release").read_text().splitlines()
     except OSError:

@@ -94,7 +94,7 @@ def start(host: Host, lower: Sequence[Path]) -> None:
         stack,
         DISK_SIZE,
         " ".join(host.kind.state),
-        *_nspawn(host),
+        *_build_nspawn_command(host),
     ]
     environment = {
         "PATH": PATH_INSIDE,
@@ -109,7 +109,7 @@ def start(host: Host, lower: Sequence[Path]) -> None:
         )  # fmt: skip
 
 
-def _nspawn(host: Host) -> list[str]:
+def _build_nspawn_command(host: Host) -> list[str]:
     binds = [f"--bind={host.home}/disk/state{path}:{path}" for path in host.kind.state]
     identity = [
         f"--machine={host.machine}",

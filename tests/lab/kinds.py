@@ -68,7 +68,7 @@ DOCKER_STATE = ("/var/lib/docker", "/var/lib/containerd")
 VERSIONS = {**BY_NIGHT, **PATCH}
 
 
-def _newer_containerd(release: str) -> Kind:
+def _describe_newer_containerd(release: str) -> Kind:
     return Kind(
         suite="trixie",
         packages=CONTAINERD,
@@ -88,7 +88,9 @@ def _newer_containerd(release: str) -> Kind:
     )
 
 
-def _crio(packages: tuple[str, ...] = CRIO, state: tuple[str, ...] = CRIO_STATE) -> Kind:
+def _describe_crio_kind(
+    packages: tuple[str, ...] = CRIO, state: tuple[str, ...] = CRIO_STATE
+) -> Kind:
     return Kind(
         "trixie",
         packages,
@@ -100,7 +102,9 @@ def _crio(packages: tuple[str, ...] = CRIO, state: tuple[str, ...] = CRIO_STATE)
     )
 
 
-def _rancher(program: str, role: str, engine: str, release: str, home: str, unit: str) -> Kind:
+def _describe_rancher_kind(
+    program: str, role: str, engine: str, release: str, home: str, unit: str
+) -> Kind:
     """Return the kind of a k3s or RKE2 host.
 
     A stand-in renders the configuration and starts the containerd of another kind as its child.
@@ -181,7 +185,7 @@ K3S_HOME = "5f4ac3bd1cbb5b8a4e7d2a1b0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7"
 RKE2_HOME = "v1.35.4-rke2r1-3f8d2c1b0a9e"
 
 
-def _k0s() -> Kind:
+def _describe_k0s_kind() -> Kind:
     """Return the kind of a host with k0s 1.36 or later.
 
     A stand-in checks drop-ins, watches them, and runs the containerd of another kind as its child.
@@ -227,7 +231,7 @@ WantedBy=multi-user.target
 """
 
 
-def _microk8s() -> Kind:
+def _describe_microk8s_kind() -> Kind:
     """Return the kind of a host with MicroK8s in classic confinement.
 
     A stand-in for its launcher renders the template and becomes the containerd of another kind.
@@ -291,8 +295,8 @@ KINDS: dict[str, Kind] = {
     "containerd-1.7": Kind(
         "trixie", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE
     ),
-    "containerd-2.0": _newer_containerd("2.0"),
-    "containerd-2.1": _newer_containerd("2.1"),
+    "containerd-2.0": _describe_newer_containerd("2.0"),
+    "containerd-2.1": _describe_newer_containerd("2.1"),
     "containerd-2.1-forky": Kind(
         "forky", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE
     ),
@@ -305,13 +309,15 @@ KINDS: dict[str, Kind] = {
         CONTAINERD_STATE,
         links=(("/usr/bin/dnf", "dnf5"),),
     ),
-    "containerd-2.2": _newer_containerd("2.2"),
-    "containerd-2.3": _newer_containerd("2.3"),
-    "containerd-2.4": _newer_containerd("2.4"),
-    "crio-1.34": _crio(),
+    "containerd-2.2": _describe_newer_containerd("2.2"),
+    "containerd-2.3": _describe_newer_containerd("2.3"),
+    "containerd-2.4": _describe_newer_containerd("2.4"),
+    "crio-1.34": _describe_crio_kind(),
     # A host that is being moved from one engine to the other: Debian's containerd 1.7 runs beside
     # CRI-O.
-    "crio-1.34-containerd-1.7": _crio((*CRIO, "containerd"), (*CRIO_STATE, *CONTAINERD_STATE)),
+    "crio-1.34-containerd-1.7": _describe_crio_kind(
+        (*CRIO, "containerd"), (*CRIO_STATE, *CONTAINERD_STATE)
+    ),
     # A node of a Slurm cluster; the host that has slurm.conf's SlurmctldHost as its name runs the
     # controller, too.
     "slurm-22.05": Kind(
@@ -340,17 +346,17 @@ KINDS: dict[str, Kind] = {
     ),
     # Releases of k3s and RKE2 from spring 2026 on read drop-ins; those before 2025 have containerd
     # 1.7 and one template.
-    "k3s-like": _rancher(
+    "k3s-like": _describe_rancher_kind(
         "k3s", "server", "containerd-2.3", "drop-ins", K3S_HOME, K3S_UNIT.format("k3s")
     ),
-    "k3s-like-1.7": _rancher(
+    "k3s-like-1.7": _describe_rancher_kind(
         "k3s", "agent", "containerd-1.7", "old-template", K3S_HOME, K3S_UNIT.format("k3s-agent")
     ),
-    "rke2-like": _rancher(
+    "rke2-like": _describe_rancher_kind(
         "rke2", "agent", "containerd-2.3", "drop-ins", RKE2_HOME, RKE2_UNIT.format("rke2-agent")
     ),
-    "k0s-like": _k0s(),
-    "microk8s-like": _microk8s(),
+    "k0s-like": _describe_k0s_kind(),
+    "microk8s-like": _describe_microk8s_kind(),
     # No daemon: the socket unit stands for the engine, and the images come with it.
     "podman-4.3": Kind("bookworm", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),
     "podman-5.4": Kind("trixie", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),

@@ -60,7 +60,7 @@ class Cluster:
         self.tokens: dict[str, tuple[str, str, str]] = {
             name: (secrets.token_hex(16), *who) for name, who in ACCOUNTS.items()
         }
-        _certificates(place)
+        _make_certificates(place)
         for name in ACCOUNTS:
             self._kubeconfig(name)
 
@@ -306,7 +306,7 @@ class Cluster:
         return path
 
 
-def _certificates(place: Path) -> None:
+def _make_certificates(place: Path) -> None:
     """Make an authority, and the certificates that it signs.
 
     Python's TLS wants the key usage in an authority, and the identity of the signer in a

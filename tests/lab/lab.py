@@ -119,7 +119,7 @@ class Lab:
                 self._write_inventory()
             list(pool.map(hosts.wait, started))
         except BaseException:
-            with _undisturbed():
+            with _hold_interrupts_back():
                 if was_down:
                     self.down()
                 else:
@@ -140,7 +140,7 @@ class Lab:
             cgroup.remove(self.name)
             network.down(self.name)
             shutil.rmtree(self.hosts_home, ignore_errors=True)
-            _unmount(self.runtime)
+            _unmount_below(self.runtime)
             # last, since `owner` is there: what is cut short can be done again
             shutil.rmtree(self.runtime, ignore_errors=True)
             if self.claim:
@@ -172,7 +172,7 @@ class Lab:
             found = list(
                 pool.map(
                     lambda name: [
-                        seed.client_layer(name, with_client=self.client),
+                        seed.build_client_layer(name, with_client=self.client),
                         *roots.layers(KINDS[name]),
                     ],
                     kinds,
@@ -417,7 +417,7 @@ def _open_locked(path: Path) -> TextIO:
         handle.close()
 
 
-def _unmount(place: Path) -> None:
+def _unmount_below(place: Path) -> None:
     """Unmount what a test has mounted below `place`. Hosts mount in a namespace of their own."""
     mounts = [line.split(" ")[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for mount in reversed([path for path in mounts if path.startswith(f"{place}/")]):
@@ -429,7 +429,7 @@ def take_leftovers_away() -> list[str]:
     their names.
     """
     gone = []
-    for name, owner in claims.of_checkout():
+    for name, owner in claims.list_labs_of_checkout():
         claim = None if owner.kept else claims.take(claims.RUNTIME / name)
         if claim:
             try:
@@ -447,8 +447,8 @@ def take_all_away() -> tuple[list[str], list[tuple[str, claims.Owner]]]:
     """
     gone: list[str] = []
     left: list[tuple[str, claims.Owner]] = []
-    for name, owner in claims.of_checkout():
-        if claims.in_use(name):
+    for name, owner in claims.list_labs_of_checkout():
+        if claims.is_lab_in_use(name):
             left.append((name, owner))
         else:
             Lab(name, Path(owner.home)).down()
@@ -457,7 +457,7 @@ def take_all_away() -> tuple[list[str], list[tuple[str, claims.Owner]]]:
 
 
 @contextlib.contextmanager
-def _limits() -> Iterator[Path]:
+def _lock_limits() -> Iterator[Path]:
     """Lock the machine's limit, and yield the file that keeps its own value as long as there is any
     lab.
 
@@ -469,7 +469,7 @@ def _limits() -> Iterator[Path]:
 
 
 def _raise_limits() -> None:
-    with _limits() as kept:
+    with _lock_limits() as kept:
         before = INOTIFY.read_text().strip()
         if int(before) < INOTIFY_NEEDED:
             kept.write_text(before)
@@ -477,7 +477,7 @@ def _raise_limits() -> None:
 
 
 def _restore_limits() -> None:
-    with _limits() as kept:
+    with _lock_limits() as kept:
         if kept.exists() and not any(claims.RUNTIME.glob("*/")):
             INOTIFY.write_text(kept.read_text())
             kept.unlink()
@@ -486,7 +486,7 @@ def _restore_limits() -> None:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def _hold_interrupts_back() -> Iterator[None]:
     """Ignore interrupts meanwhile, so that a second Ctrl-C does not stop what the first one began."""
     if threading.current_thread() is not threading.main_thread():
         yield

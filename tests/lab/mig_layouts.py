@@ -81,7 +81,7 @@ def board(key: str) -> Board:
     """Return a board, as its imitation describes it or as it stands in the fixture."""
     given = read()["boards"][key]
     if "places" in given:
-        return _restated(given)
+        return _restate_board(given)
     mock = ask_mocks()[key]
     by_number = {profile["number"]: profile for profile in mock["profiles"]}
     profiles = {
@@ -95,7 +95,7 @@ def board(key: str) -> Board:
     return Board(mock["name"].removeprefix("Mock "), given["pci_id"], mock["mib"], profiles, places)
 
 
-def _restated(given: Mapping[str, Any]) -> Board:
+def _restate_board(given: Mapping[str, Any]) -> Board:
     whole = max(int(name[0]) for name in given["profiles"])
     profiles = {
         name: fakegpu.Profile(name, number, int(name[0]), given["mib"] * int(name[0]) // whole)

@@ -85,12 +85,12 @@ def layers(kind: Kind) -> list[Path]:
     """
     root = base_root(kind.suite)
     found = [package_layer(root, kind.packages), root]
-    return [program_layer(kind, found), *found] if kind.programs or kind.lends else found
+    return [build_program_layer(kind, found), *found] if kind.programs or kind.lends else found
 
 
 def base_root(suite: str) -> Path:
     """Return a bootable Debian root with what Ansible needs, and without an engine."""
-    mirror = debian_mirror()
+    mirror = find_debian_mirror()
     key = digest(json.dumps([suite, mirror, BASE_PACKAGES, MMDEBSTRAP_OPTIONS]), BUILD_ROOT)
     return cached(
         "roots",
@@ -117,12 +117,12 @@ def package_layer(root: Path, packages: tuple[str, ...]) -> Path:
     )
 
 
-def program_layer(kind: Kind, lower: list[Path]) -> Path:
+def build_program_layer(kind: Kind, lower: list[Path]) -> Path:
     """Return the layer with programs that are built with Go or lent, and the package database that
     lists them.
     """
     programs = go_tool(kind.programs) if kind.programs else Path("/nonexistent")
-    lent = lenders(kind)
+    lent = list_lender_layers(kind)
     made_of = [
         programs.name,
         [path.name for path in lower],
@@ -142,7 +142,7 @@ def program_layer(kind: Kind, lower: list[Path]) -> Path:
     )
 
 
-def lenders(kind: Kind) -> list[Path]:
+def list_lender_layers(kind: Kind) -> list[Path]:
     """Return the layers of the kind whose engine this one runs, [] if it runs its own."""
     return layers(KINDS[kind.lends]) if kind.lends else []
 
@@ -164,7 +164,7 @@ def isolated(script: str, *arguments: str) -> None:
 def _build_root(suite: str, mirror: str, out: Path) -> None:
     options = [
         *MMDEBSTRAP_OPTIONS,
-        *(f"--aptopt={line}" for line in _apt_overrides()),
+        *(f"--aptopt={line}" for line in _list_apt_overrides()),
         f"--include={','.join(BASE_PACKAGES)}",
     ]
     isolated(BUILD_ROOT, str(out), "mmdebstrap", *options, suite, "/mnt/root.tar", mirror)
@@ -202,11 +202,11 @@ def _build_programs(
         database = Path("var/lib/dpkg/status")
         (out / database).parent.mkdir(parents=True)
         (out / database).write_text(
-            with_version((_first(lower, database)).read_text(), kind.package, kind.version)
+            replace_version((_first(lower, database)).read_text(), kind.package, kind.version)
         )
 
 
-def with_version(status: str, package: str, version: str) -> str:
+def replace_version(status: str, package: str, version: str) -> str:
     """Return the text of dpkg's status file with another version of one installed package."""
     stanzas = status.split("\n\n")
     for number, stanza in enumerate(stanzas):
@@ -226,7 +226,7 @@ def _first(layers_: list[Path], path: Path) -> Path:
 
 
 @functools.cache
-def debian_mirror() -> str:
+def find_debian_mirror() -> str:
     """Return the mirror that this machine itself installs Debian packages from."""
     command = [
         "apt-get",
@@ -244,7 +244,7 @@ def debian_mirror() -> str:
     )
 
 
-def _apt_overrides() -> list[str]:
+def _list_apt_overrides() -> list[str]:
     """Return this machine's own settings on how a mirror is reached, which hold inside the roots as
     well.
     """

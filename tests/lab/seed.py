@@ -43,7 +43,7 @@ MASKED = (
 )  # fmt: skip
 
 
-def client_layer(kind_name: str, *, with_client: bool = True) -> Path:
+def build_client_layer(kind_name: str, *, with_client: bool = True) -> Path:
     """Return the layer with the images and the test client of one kind, under /opt/lab."""
     wanted = [
         images.probe(),
@@ -91,17 +91,17 @@ def write(
         "etc/apt/sources.list",
         "# The hosts of the lab reach no mirror, only the lab's own repository.\n",
     )
-    _accounts(tree, lower, public_key)
+    _write_accounts(tree, lower, public_key)
     for path, text in kind.files:
         _put(tree, path.lstrip("/"), text)
     for path, target in kind.links:
         _link(tree / path.lstrip("/"), target)
-    _units(tree, kind)
+    _write_units(tree, kind)
     fakegpu.install(tree, spec.gpus)
     _put(tree, KERNEL_LOG.lstrip("/"), "")
     for path, text in spec.files.items():
         _put(tree, path.lstrip("/"), text)
-    _align(tree, lower)
+    _align_directories(tree, lower)
 
 
 def _put(tree: Path, path: str, text: str | None, mode: int = 0o644) -> None:
@@ -116,7 +116,7 @@ def _put(tree: Path, path: str, text: str | None, mode: int = 0o644) -> None:
         target.chmod(mode)
 
 
-def _accounts(tree: Path, lower: list[Path], public_key: str) -> None:
+def _write_accounts(tree: Path, lower: list[Path], public_key: str) -> None:
     entries = {
         "etc/passwd": f"{OPERATOR}:x:1000:1000::/home/{OPERATOR}:/bin/bash\n",
         "etc/group": f"{OPERATOR}:x:1000:\n",
@@ -133,7 +133,7 @@ def _accounts(tree: Path, lower: list[Path], public_key: str) -> None:
         (tree / home / ".ssh").chmod(0o700)
 
 
-def _units(tree: Path, kind: Kind) -> None:
+def _write_units(tree: Path, kind: Kind) -> None:
     units = tree / "etc/systemd/system"
     for name in MASKED:
         _link(units / name, "/dev/null")
@@ -159,7 +159,7 @@ def _link(path: Path, target: str) -> None:
     path.symlink_to(target)
 
 
-def _align(tree: Path, lower: list[Path]) -> None:
+def _align_directories(tree: Path, lower: list[Path]) -> None:
     """Give each directory the owner and mode that it has in the layers below, since those of the
     uppermost layer count.
     """
@@ -168,7 +168,7 @@ def _align(tree: Path, lower: list[Path]) -> None:
             raise LabError(
                 f"The files of a lab host hold a directory /{name}, which would hide the link of that name: use /usr/{name}."
             )
-    for path in _directories(tree):
+    for path in _make_directories(tree):
         for layer in lower:
             below = layer / path.relative_to(tree)
             if below.is_dir():
@@ -178,7 +178,7 @@ def _align(tree: Path, lower: list[Path]) -> None:
                 break
 
 
-def _directories(tree: Path) -> Iterator[Path]:
+def _make_directories(tree: Path) -> Iterator[Path]:
     for visit in os.walk(tree):
         yield from (
             path for path in (Path(visit[0], name) for name in visit[1]) if not path.is_symlink()

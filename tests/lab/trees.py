@@ -249,7 +249,7 @@ def hardware(root: Path, inv: fakegpu.Inventory) -> None:
         fakegpu.put(root / path[1:], fakegpu.Entry(link=target))
 
 
-def of_branch(layout: Layout) -> Iterator[tuple[str, str, str, bool]]:
+def list_libraries_of_branch(layout: Layout) -> Iterator[tuple[str, str, str, bool]]:
     """Yield each library of the branch: name, version, SONAME, and whether it has a programmers'
     link.
     """
@@ -269,7 +269,7 @@ def of_branch(layout: Layout) -> Iterator[tuple[str, str, str, bool]]:
 
 def files(layout: Layout) -> Iterator[tuple[str, bytes]]:
     for folder in (layout.folder, *([layout.compat32] if layout.compat32 else [])):
-        for name, version, soname, _link in of_branch(layout):
+        for name, version, soname, _link in list_libraries_of_branch(layout):
             yield f"{folder}/{name}.so.{version}", stub(soname)
     yield f"{layout.folder}/libnvidia-ml.so.{layout.version}", fakegpu.nvml_bytes()
     yield from ((f"{layout.folder}/{name}", stub(soname)) for name, soname in layout.more)
@@ -296,7 +296,7 @@ def files(layout: Layout) -> Iterator[tuple[str, bytes]]:
 
 def links(layout: Layout) -> Iterator[tuple[str, str]]:
     for folder in (layout.folder, *([layout.compat32] if layout.compat32 else [])):
-        for name, version, soname, programmers in of_branch(layout):
+        for name, version, soname, programmers in list_libraries_of_branch(layout):
             home, _slash, base = f"{folder}/{name}".rpartition("/")
             if soname != f"{base}.so.{version}":
                 yield f"{home}/{soname}", f"{base}.so.{version}"

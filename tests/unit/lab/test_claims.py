@@ -42,10 +42,10 @@ def test_it_is_held_as_long_as_its_process_lives_and_no_longer(place: Path) -> N
         assert process.stdout
         assert process.stdout.readline() == "held\n"
         assert claims.take(place) is None
-        assert claims.in_use("one")
+        assert claims.is_lab_in_use("one")
         process.kill()
-    assert not claims.in_use("one")
-    assert [(name, owner.pid, owner.kept) for name, owner in claims.of_checkout()] == [
+    assert not claims.is_lab_in_use("one")
+    assert [(name, owner.pid, owner.kept) for name, owner in claims.list_labs_of_checkout()] == [
         ("one", process.pid, False)
     ]
     claim = claims.take(place)
@@ -88,7 +88,7 @@ def test_a_lab_of_another_checkout_or_of_nobody_is_none_of_this_checkout(
 ) -> None:
     if text is not None:
         (place / claims.OWNER).write_text(text)
-    assert list(claims.of_checkout()) == []
+    assert list(claims.list_labs_of_checkout()) == []
 
 
 def test_a_lab_that_is_not_there_cannot_be_claimed(place: Path) -> None:

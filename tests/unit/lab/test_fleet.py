@@ -124,14 +124,14 @@ STATUS = "Package: a\nVersion: 1\n\nPackage: containerd\nVersion: 1.7\nDepends: 
 
 
 def test_only_the_version_of_the_named_package_is_replaced() -> None:
-    assert roots.with_version(STATUS, "containerd", "2.4.2-1") == STATUS.replace(
+    assert roots.replace_version(STATUS, "containerd", "2.4.2-1") == STATUS.replace(
         "Version: 1.7", "Version: 2.4.2-1"
     )
 
 
 def test_a_package_that_is_not_installed_cannot_have_a_version() -> None:
     with pytest.raises(LabError, match="docker is not in"):
-        roots.with_version(STATUS, "docker", "1")
+        roots.replace_version(STATUS, "docker", "1")
 
 
 def test_a_host_may_have_the_gpus_of_a_recorded_node() -> None:
