@@ -131,6 +131,14 @@ options:
       - A table, or the same as text, V(change=driver.yml,after=check.yml).
       - Relative names are relative to the directory in which you run the command.
     type: raw
+  driver:
+    description:
+      - The release of the driver that the hosts shall have, or its beginning at a dot, V("580") or V("580.95.05"). It needs a file
+        C(change) of O(tasks), which installs it.
+      - A host whose loaded or installed driver has another release then has something to do, also if it is as desired otherwise. After the
+        file C(change), a host that still has another release fails.
+      - An approval binds what this collection changes. The work of your file and this release are not part of it.
+    type: raw
   keep_packages:
     description:
       - Whether the packages of the installed driver are kept on a host before a file C(change) of O(tasks) runs there, so that a person can

@@ -362,10 +362,15 @@ versions:
   type: dict
   sample:
     driver: 550.163.01
+    driver_packages: 550.163.01
     toolkit: 1.17.8-1
   contains:
     driver:
       description: The version of NVIDIA's driver.
+      type: str
+      returned: always
+    driver_packages:
+      description: The release of the driver's packages. Empty if no package has it, or if they were not looked at.
       type: str
       returned: always
     toolkit:

@@ -100,12 +100,13 @@ def keep_driver(
 
 
 def judge_driver(
-    _action: ActionBase, task_vars: dict[str, Any], _args: Mapping[str, Any]
+    _action: ActionBase, task_vars: dict[str, Any], args: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Judge the look at the host after its change. Raise PlanError if it keeps the host out."""
     look = dict(task_vars.get(registered.LOOK) or {})
     before = kept_driver.parse_change(look.get("driver_change") or {})
-    wrong = driver_change.explain_bad_change(look, before, find_way_back(before, task_vars))
+    wanted = str(args["settings"].get("driver") or "")
+    wrong = driver_change.explain_bad_change(look, before, find_way_back(before, task_vars), wanted)
     if wrong:
         raise PlanError(wrong)
     return {"release": str((look.get("driver") or {}).get("version") or "")}

@@ -362,6 +362,6 @@ def show_rollout_host(host: rollout.RolloutHost) -> dict[str, Any]:
         "class": values["hardware"],
         **{
             key: values[key]
-            for key in ("state", "why", "domain", "change", "gpus", "running", "unjudged")
+            for key in ("state", "why", "domain", "change", "gpus", "running", "unjudged", "moves")
         },
     }

@@ -73,6 +73,11 @@ ROWS: tuple[Row, ...] = (
     Row(keeping.PROPRIETARY_ON_NEW_GPU, True, NO_SERVICE),
     Row(keeping.NO_DRIVER_FOR_OLD_GPU, True, NO_SERVICE),
     Row(keeping.NOT_CHECKED, True, "a match that is not known is none"),
+    Row(
+        keeping.PROPRIETARY_ON_GB10,
+        False,
+        "some releases serve it, and the driver's state shows which do",
+    ),
     Row(keeping.WILL_MOVE, False, OWNERS),
     Row(keeping.MOVES_AT_BOOT, False, OWNERS),
     Row(keeping.APT_UNREAD, False, OWNERS),
@@ -142,13 +147,45 @@ def list_codes_before(look: Mapping[str, Any]) -> list[str]:
     return [finding.code for finding in list_blocking_findings(look)]
 
 
+def list_other_releases(look: Mapping[str, Any], wanted: str) -> list[str]:
+    """List the releases of the driver that a host has loaded or installed and that are not wanted.
+    A host without a GPU has none to move.
+
+    wanted: a release, or its beginning at a dot; '' if any is.
+    """
+    loaded, installed = get_loaded(look), get_installed(look)
+    served = (look.get("driver") or {}).get("state") not in (None, "", "none")
+    releases = [loaded, installed] if wanted and served else []
+    return list(dict.fromkeys(r for r in releases if r and not f"{r}.".startswith(f"{wanted}.")))
+
+
+def get_loaded(look: Mapping[str, Any]) -> str:
+    return str((look.get("driver") or {}).get("version") or "")
+
+
+def get_installed(look: Mapping[str, Any]) -> str:
+    """Return the release of the installed packages, '' if no package has the driver."""
+    return str((look.get("versions") or {}).get("driver_packages") or "")
+
+
+def explain_driver_to_move(look: Mapping[str, Any], wanted: str) -> str:
+    """Explain why a host's driver has to be moved, '' if it has the wanted release."""
+    others = list_other_releases(look, wanted)
+    return (
+        messages.DRIVER_TO_MOVE.fill(release=" and ".join(others), wanted=wanted) if others else ""
+    )
+
+
 def explain_bad_change(
-    look: Mapping[str, Any], before: kept_driver.DriverChange, way_back: str = ""
+    look: Mapping[str, Any],
+    before: kept_driver.DriverChange,
+    way_back: str = "",
+    wanted: str = "",
 ) -> Message | None:
     """Explain why a host does not return to service after a change of its driver; None if it may.
 
     before: what is noted of the driver before the change. way_back: the command by which a person
-    goes back, '' if there is none.
+    goes back, '' if there is none. wanted: the release that it shall have, '' for any.
     """
     back = messages.WAY_BACK.fill(command=way_back) if way_back else messages.NO_WAY_BACK.fill()
     broken = left_out.explain_broken_host(look)
@@ -158,6 +195,14 @@ def explain_bad_change(
     if driver_now.get("state") == "not-loaded":
         detail = left_out.get_message_detail(driver_now.get("evidence"))
         return messages.MOVED_NOT_LOADED.fill(detail=detail, back=back)
+    if list_other_releases(look, wanted):
+        unknown = "none that is known"
+        return messages.MOVED_ELSEWHERE.fill(
+            wanted=wanted,
+            loaded=get_loaded(look) or unknown,
+            installed=get_installed(look) or unknown,
+            back=back,
+        )
     now = len(driver_now.get("gpus") or ())
     if now < before.gpus:
         return messages.MOVED_FEWER_GPUS.fill(before=before.gpus, now=now, back=back)

@@ -63,7 +63,7 @@ def get_planned_kind(host: Mapping[str, Any]) -> str:
     """
     state = str(host["state"])
     return {rollout.DONE: "done", rollout.LEFT_OUT: "left_out"}.get(state) or (
-        "to_change" if host["change"] else "again"
+        "to_change" if host["change"] or host.get("moves") else "again"
     )
 
 

@@ -73,6 +73,18 @@ WRONG_END = Sentence(
     why="a rollout does not end there",
     next="Write it as {choices}",
 )
+WRONG_DRIVER = Sentence(
+    "rollout.driver",
+    "gpufleet_rollout_driver is {value!r}",
+    why="it is neither a release of the driver nor the beginning of one as text",
+    next='Write it in quotes, as gpufleet_rollout_driver: "580" or "580.95.05"',
+)
+DRIVER_WITHOUT_TASKS = Sentence(
+    "rollout.driver-without-tasks",
+    "gpufleet_rollout_driver is {driver}, and gpufleet_rollout_tasks have no file change",
+    why="this collection installs no driver, so that nothing would bring the hosts there",
+    next="Name the file that installs it, as gpufleet_rollout_tasks: {{change: driver.yml}}",
+)
 WRONG_KEEPING = Sentence(
     "rollout.keep-packages",
     "gpufleet_rollout_keep_packages is {value!r}",
@@ -346,6 +358,12 @@ PLANS_OTHERWISE = Sentence(
     "left-out.plans-otherwise", "it plans something else than what was approved: {changes}"
 )
 
+# ---------------------------------------------------------------- a driver of another release
+DRIVER_TO_MOVE = Sentence(
+    "rollout.driver-to-move",
+    "{release} is the driver, and gpufleet_rollout_driver is {wanted}",
+)
+
 # ---------------------------------------------------------------- why a host waits
 SERVERS_WAIT = Sentence(
     "room.server", "{hosts} has not come through, and the {group} are changed one after another"
@@ -382,6 +400,12 @@ MOVED_FEWER_GPUS = Sentence(
 )
 MOVED_APART = Sentence(
     "moved.apart", "after your change the driver does not fit together: {found}", next="{back}"
+)
+MOVED_ELSEWHERE = Sentence(
+    "moved.other-release",
+    "after your change the driver is not {wanted}: {loaded} is loaded, and {installed} is installed",
+    why="gpufleet_rollout_driver is {wanted}",
+    next="{back}",
 )
 MOVED_SICK = Sentence("moved.sick", "after your change GPUs are sick: {found}", next="{step}")
 UNITS_UNKNOWN = Sentence(

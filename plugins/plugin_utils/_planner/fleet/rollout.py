@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     approval,
     change,
+    driver_change,
     hardware,
     left_out,
     messages,
@@ -68,7 +69,8 @@ class Fleet:
 @dc.dataclass(frozen=True)
 class RolloutHost:
     """A host in a rollout. change: the digest of what it plans, '' for nothing. unjudged: an earlier
-    run has begun to change its driver, and none has judged it since.
+    run has begun to change its driver, and none has judged it since. moves: why its driver has to
+    be moved, '' if it has not.
     """
 
     name: str
@@ -80,6 +82,12 @@ class RolloutHost:
     gpus: int = 0
     running: tuple[str, ...] = ()  # the engines that were configured and ran
     unjudged: bool = False
+    moves: str = ""
+
+    @property
+    def is_changed(self) -> bool:
+        """Tell whether something is changed, by this collection or by the user's tasks."""
+        return bool(self.change or self.moves)
 
 
 @dc.dataclass(frozen=True)
@@ -139,7 +147,7 @@ def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
         settings.seed,
     )
     # stable: else the order is as it was
-    line.sort(key=lambda h: (h not in fleet.first and not hosts[h].unjudged, bool(hosts[h].change)))
+    line.sort(key=lambda h: (h not in fleet.first and not hosts[h].unjudged, hosts[h].is_changed))
     first = list_canaries(line, hosts, settings.canaries, fleet)
     canaries = frozenset(first)
     hosts_of_waves = [
@@ -170,7 +178,7 @@ def judge_rollout_hosts(fleet: Fleet, settings: RolloutSettings) -> dict[str, Ro
     """Return each host with its state, class, domain and change."""
     why = {
         host: left_out.explain_left_out(result, changes=fleet.changes)
-        or explain_left_out_elsewhere(fleet, host, result)
+        or explain_left_out_elsewhere(fleet, host, result, settings.driver)
         for host, result in fleet.results.items()
     }
     views = {
@@ -199,7 +207,8 @@ def judge_rollout_hosts(fleet: Fleet, settings: RolloutSettings) -> dict[str, Ro
         # A host that an earlier run left out of service has to be put back, even if it is as
         # desired.
         unjudged = left_out.is_change_unjudged(result)
-        again = name in fleet.first or unjudged
+        moves = "" if why[name] else driver_change.explain_driver_to_move(result, settings.driver)
+        again = name in fleet.first or unjudged or bool(moves)
         state = LEFT_OUT if why[name] else DO if digest or again else DONE
         gpus = len((result.get("driver") or {}).get("gpus") or ())
         runs = hardware.list_running_engines(result)
@@ -213,6 +222,7 @@ def judge_rollout_hosts(fleet: Fleet, settings: RolloutSettings) -> dict[str, Ro
             gpus,
             runs,
             unjudged,
+            moves,
         )
     return judged
 
@@ -252,16 +262,17 @@ def can_stand_for_class(name: str, fleet: Fleet) -> bool:
     )
 
 
-def explain_left_out_elsewhere(fleet: Fleet, host: str, result: Mapping[str, Any]) -> str:
+def explain_left_out_elsewhere(
+    fleet: Fleet, host: str, result: Mapping[str, Any], driver: str = ""
+) -> str:
     """Explain why a host is left out by what its look does not tell, '' if it is not.
 
-    A host that has nothing to do is done, whoever holds it.
+    A host that has nothing to do is done, whoever holds it. driver: the release that it shall have.
     """
-    return (
-        fleet.others.get(host, "")
-        if host in fleet.first or change.digest_change(result, host)
-        else ""
+    has_work = host in fleet.first or bool(
+        change.digest_change(result, host) or driver_change.list_other_releases(result, driver)
     )
+    return fleet.others.get(host, "") if has_work else ""
 
 
 def list_canaries(
@@ -372,7 +383,7 @@ def list_rollout_lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
     batches: False if the batches would not be those of the rollout that follows.
     """
     counts = {state: rollout.list_hosts_in_state(state) for state in (DO, DONE, LEFT_OUT)}
-    verifications = [name for name in counts[DO] if not rollout.hosts[name].change]
+    verifications = [name for name in counts[DO] if not rollout.hosts[name].is_changed]
     again = (
         f" and {len(verifications)} to be verified or put back into service"
         if verifications
@@ -402,6 +413,16 @@ def list_rollout_lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
         if verifications
         else []
     )
+    lines += [
+        f"  driver to be moved by your tasks: {name}: {why}"
+        for name, why in fleet_hosts.fold_equal_rows(
+            [
+                (name, (rollout.hosts[name].moves,))
+                for name in counts[DO]
+                if rollout.hosts[name].moves
+            ]
+        )
+    ]
     for n, batch in enumerate(rollout.batches if batches else (), 1):
         wave = "canaries" if batch.wave == CANARY else f"wave {batch.wave}"
         lines.append(f"  batch {n}, {wave}: {names.show_some_runs(batch.hosts)}")

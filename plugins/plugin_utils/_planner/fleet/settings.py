@@ -51,6 +51,7 @@ class RolloutSettings:
     approved_changes: approval.Approved | None = None
     until: str = "end"
     keep_packages: str = "try"
+    driver: str = ""
     events: tuple[str, ...] = ()
 
 
@@ -68,7 +69,8 @@ def build_rollout_settings(options: Mapping[str, Any]) -> RolloutSettings:
     if settings.soak_command and not settings.soak:
         raise PlanError(messages.SOAK_COMMAND_ALONE.fill())
     parse_whole_number("host_timeout", given.get("host_timeout", 0))
-    parse_task_files(given.get("tasks"))
+    if not parse_task_files(given.get("tasks")).get("change") and settings.driver:
+        raise PlanError(messages.DRIVER_WITHOUT_TASKS.fill(driver=settings.driver))
     return settings
 
 
@@ -134,6 +136,20 @@ def parse_keeping(value: Any) -> str:
         choices = ", ".join(KEEPING)
         raise PlanError(messages.WRONG_KEEPING.fill(value=value, choices=choices))
     return str(value)
+
+
+DRIVER = re.compile(r"\d{3,4}(?:\.\d{1,4}){0,2}")
+
+
+def parse_driver(value: Any) -> str:
+    """Return the release of the driver, or its beginning at a dot. Raise PlanError for another text.
+
+    A number with a point has lost its zeros: 550.10 is 550.1 to YAML.
+    """
+    text = str(value).strip()
+    if isinstance(value, bool | float) or not DRIVER.fullmatch(text):
+        raise PlanError(messages.WRONG_DRIVER.fill(value=value))
+    return text
 
 
 TASKS = ("before", "change", "after")
@@ -259,6 +275,7 @@ READ: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "approved_changes": ("approved_changes", approval.parse_approved_digests),
     "until": ("until", parse_until),
     "keep_packages": ("keep_packages", parse_keeping),
+    "driver": ("driver", parse_driver),
     "events": (
         "events",
         lambda value: sink.parse_sink(f"{PREFIX}events", list_of(value), file=True),

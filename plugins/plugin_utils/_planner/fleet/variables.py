@@ -112,6 +112,7 @@ RUN: Mapping[str, str] = {
     "gpufleet_rollout_events": "/var/log/gpufleet/rollout.jsonl",
     "gpufleet_rollout_pause": "true",
     "gpufleet_rollout_tasks": "{change: driver.yml}",
+    "gpufleet_rollout_driver": '"580"',
     "gpufleet_rollout_keep_packages": "require",
     "gpufleet_rollout_plan_file": "plan.json",
     "gpufleet_rollout_approved": "plan.json",

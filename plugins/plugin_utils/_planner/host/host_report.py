@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    keeping,
     kept_driver,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
@@ -76,6 +77,7 @@ def report_compared_values(facts: seen_host.HostFacts) -> dict[str, Any]:
     return {
         "versions": {
             "driver": facts.seen.driver.version,
+            "driver_packages": keeping.get_installed_release(facts.keeping),
             "toolkit": packages.get_installed_toolkit(facts.installation.toolkit),
         },
         "driver_change": kept_driver.report_change(facts.driver_change.value),

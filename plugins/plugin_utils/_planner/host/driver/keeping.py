@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
     PlanError,
     QueryFailed,
 )
@@ -122,6 +123,16 @@ def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
     )
     told = tuple(dict.fromkeys(text for rule in rules for text in _apply(rule)))
     return dc.replace(hold, advice=(*hold.advice, *told))
+
+
+def get_installed_release(facts: KeepingFacts) -> str:
+    """Return the release of the driver's packages; '' if there are none, or if this look did not
+    ask for them.
+    """
+    try:
+        return facts.packages.value.release
+    except (NeedMore, QueryFailed):
+        return ""
 
 
 def explain_refused_plan(

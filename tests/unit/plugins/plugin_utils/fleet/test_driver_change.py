@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Sentence,
     get_code,
@@ -128,6 +129,92 @@ def test_a_unit_that_is_wrong_keeps_a_host_out_and_one_with_advice_does_not() ->
     only_advice = {row.row.code for row in needs.ROWS} - wrong
     assert all(blocks[code] for code in wrong)
     assert not any(blocks[code] for code in only_advice)
+
+
+def versions(loaded: str, installed: str, state: str = "ok") -> dict[str, Any]:
+    """A host with this driver; '' for none."""
+    gpus = [{"model": "NVIDIA L4"}] * 8
+    return {
+        "driver": {"state": state, "version": loaded, "gpus": gpus},
+        "versions": {"driver_packages": installed},
+    }
+
+
+RELEASES = [
+    # loaded, installed, the setting, whether the host has another release
+    ("550.163.01", "550.163.01", "550", False),
+    ("550.163.01", "550.163.01", "550.163", False),
+    ("550.163.01", "550.163.01", "550.163.01", False),
+    ("550.163.01", "550.163.01", "550.1", True),
+    ("550.163.01", "550.163.01", "550.16", True),
+    ("550.163.01", "550.163.01", "580", True),
+    # an upgrade whose reboot is due, and a module that came another way
+    ("550.163.01", "580.95.05", "580", True),
+    ("580.95.05", "550.163.01", "580", True),
+    ("580.95.05", "", "580", False),
+    ("", "580.95.05", "580", False),
+    ("550.163.01", "550.163.01", "", False),
+]
+
+
+@pytest.mark.parametrize(("loaded", "installed", "wanted", "other"), RELEASES)
+def test_a_host_with_another_release_has_something_to_do_and_fails_if_it_keeps_it(
+    loaded: str, installed: str, wanted: str, other: bool
+) -> None:
+    look = looked(**versions(loaded, installed))
+    given = {"tasks": {"change": "driver.yml"}, **({"driver": wanted} if wanted else {})}
+    chosen = settings.build_rollout_settings(given)
+    host = rollout.plan_rollout(rollout.Fleet({"gpu1": look}, changes=True), chosen).hosts["gpu1"]
+    assert (host.state, bool(host.moves)) == (rollout.DO if other else rollout.DONE, other)
+    said = driver_change.explain_bad_change(look, BEFORE, wanted=wanted)
+    assert get_code(said or "") == ("moved.other-release" if other else "")
+
+
+def test_the_plan_says_whose_driver_is_to_be_moved_and_why() -> None:
+    chosen = settings.build_rollout_settings({"tasks": {"change": "x"}, "driver": "580"})
+    old, done = versions("550.163.01", "550.163.01"), versions("580.95.05", "580.95.05")
+    without = {"driver": {"state": "none", "version": "", "gpus": []}}
+    hosts = {"gpu1": looked(**old), "gpu2": looked(**done), "cpu1": looked(**without)}
+    plan = rollout.plan_rollout(rollout.Fleet(hosts, changes=True), chosen)
+    lines = rollout.list_rollout_lines(plan)
+    assert lines[0] == "3 hosts: 1 to change in 1 batch, 2 already as desired, 0 left out"
+    assert [line for line in lines if "driver to be moved" in line] == [
+        "  driver to be moved by your tasks: gpu1: 550.163.01 is the driver, and gpufleet_rollout_driver is 580"
+    ]
+    kept_by_others = rollout.Fleet(hosts, changes=True, others={"gpu1": "another rollout has it"})
+    lenient = settings.build_rollout_settings(
+        {"tasks": {"change": "x"}, "driver": "580", "max_left_out": "100%"}
+    )
+    assert rollout.plan_rollout(kept_by_others, lenient).hosts["gpu1"].state == rollout.LEFT_OUT
+
+
+WRONG: list[tuple[Any, str]] = [
+    ("580-server", "rollout.driver"),
+    ("newest", "rollout.driver"),
+    (580.1, "rollout.driver"),  # 580.10 in YAML, without its zero
+    (True, "rollout.driver"),
+    ("580.", "rollout.driver"),
+    (580, ""),
+    (" 580.95.05 ", ""),
+]
+
+
+@pytest.mark.parametrize(("value", "code"), WRONG)
+def test_a_release_is_text_of_numbers(value: Any, code: str) -> None:
+    given = {"tasks": {"change": "driver.yml"}, "driver": value}
+    if not code:
+        assert settings.build_rollout_settings(given).driver == str(value).strip()
+        return
+    with pytest.raises(PlanError) as caught:
+        settings.build_rollout_settings(given)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("tasks", [None, "", {}, {"after": "check.yml"}, {"change": ""}])
+def test_a_release_needs_a_file_that_installs_it(tasks: Any) -> None:
+    with pytest.raises(PlanError) as caught:
+        settings.build_rollout_settings({"tasks": tasks, "driver": "580"})
+    assert caught.value.code == "rollout.driver-without-tasks"
 
 
 CHANGING = {"driver_change": {"state": "changing"}}

@@ -28,7 +28,10 @@ TEXTS = {
     "tasks": "change=driver.yml",
     "approved_changes": f'{{"containerd 1.7": ["{"5f0c" * 16}"]}}',
 }
-BESIDE = {"soak_command": {"soak": 60}}  # what a setting needs beside it
+BESIDE: dict[str, dict[str, Any]] = {
+    "soak_command": {"soak": 60},
+    "driver": {"tasks": {"change": "driver.yml"}},
+}  # what a setting needs beside it
 MEANT = {"approved_changes": {"containerd 1.7": ["5f0c" * 16]}}  # where the example is none
 ALSO: list[tuple[Any, ...]] = [
     ("soak_command", '["/usr/local/bin/healthy"]'),
