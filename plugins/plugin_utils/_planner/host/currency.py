@@ -13,6 +13,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import xids
 
 MAX_AGE_DAYS = 120
 
@@ -75,6 +76,11 @@ KNOWN: Mapping[str, KnownProject] = {
         ),
         "go:github.com/docker/cli",
     ),
+    # 6.1.2 is out. Its source could not be read: the proxy of Go's modules has none of Podman 6, and
+    # the copies that were found end with 6.0.0-rc1 (the CDI library 1.1.0, /etc/cdi and
+    # /var/run/cdi). From 6.0 on the first containers.conf alone counts, and drop-ins of
+    # /usr/share/containers as well (go.podman.io/storage, pkg/configfile); `directories` reads the
+    # files as earlier releases do.
     traits.PODMAN: KnownProject(
         traits.TRAITS[traits.PODMAN].title,
         "6.0.0",
@@ -169,6 +175,13 @@ KNOWN: Mapping[str, KnownProject] = {
         "2026-11-26",
         "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json",
         ("host.cdi.driver_files.catalogue", "host.known_bad.table", "host.platform.host_platform"),
+    ),
+    "xids": KnownProject(
+        "NVIDIA's catalogue of Xid errors",
+        "2025.10",  # the page has no number of its own
+        "2026-11-26",
+        xids.CATALOGUE,
+        ("host.health.xids",),
     ),
     "cuda": KnownProject(
         "CUDA",

@@ -112,12 +112,7 @@ REMOVALS: dict[str, tuple[str, dict[str, Any] | None, bool, list[str]]] = {
         ["restore.changed-removed"],
     ),
     "a person's of the same name": (THEIRS, None, False, []),
-    "a person's, in place of this collection's": (
-        THEIRS,
-        JOURNALED,
-        False,
-        ["restore.replaced-since"],
-    ),
+    "a person's, put in its place": (THEIRS, JOURNALED, False, ["restore.replaced-since"]),
 }
 
 
