@@ -32,6 +32,8 @@ _MANAGERS_ENVIRONMENT = "/proc/1/environ"
 # No instance (name@instance), which has the file of another name.
 _PLAIN_UNIT = re.compile(r"[\w.:-]+\.(?:service|socket|path|timer|target|mount|scope|slice)\Z")
 _DPKG_INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
+# dpkg(1), of a package that an interrupted or failed run of dpkg has left
+_DPKG_HALF = ("half-installed", "unpacked", "half-configured")
 _RPM_DATABASES = ("/var/lib/rpm", "/usr/lib/sysimage/rpm")
 _OF_RPM = {"rhel", "centos", "fedora", "suse", "opensuse"}  # os-release(5), ID and ID_LIKE
 _RPM_FORMAT = "%{NAME} %|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}\\n"
@@ -63,6 +65,7 @@ def list_installed_packages(root, names, candidates=False, like=None):
         answer = {"manager": "dpkg", "installed": _list_dpkg(root, names), "candidates": {}}
         if like:
             answer["like"] = _match_dpkg(root, like, candidates and not root)
+            answer["half"] = _list_half_dpkg(root, like)
         wanted = [
             name
             for name in names
@@ -136,6 +139,19 @@ def _match_dpkg(root, like, offers):
         for row in found:
             row[4] = newest.get(row[0]) or ""
     return found
+
+
+def _list_half_dpkg(root, like):
+    """Return [name, state] of packages that are neither installed nor gone. The state is dpkg's
+    word; of one that dpkg wants installed again, that is `reinstreq`.
+    """
+    text, half = _read_dpkg_status(root), []
+    for name in sorted(set(re.findall("\nPackage: ((?:%s))\n" % like, text))):
+        for stanza in _list_stanzas(text, "\nPackage: %s\n" % name):
+            words = _get_field(stanza, "Status").split()
+            if words[1:2] == ["reinstreq"] or words[2:3] and words[2] in _DPKG_HALF:
+                half.append([name, "reinstreq" if words[1] == "reinstreq" else words[2]])
+    return half
 
 
 def _find_dpkg(text, name):

@@ -76,8 +76,8 @@ KNOWN: Mapping[str, KnownProject] = {
         ),
         "go:github.com/docker/cli",
     ),
-    # 6.1.2 is out. Its source could not be read: the proxy of Go's modules has none of Podman 6, and
-    # the copies that were found end with 6.0.0-rc1 (the CDI library 1.1.0, /etc/cdi and
+    # 6.1.2 is out. Its source could not be read: the proxy of Go's modules has none of Podman 6,
+    # and the copies that were found end with 6.0.0-rc1 (the CDI library 1.1.0, /etc/cdi and
     # /var/run/cdi). From 6.0 on the first containers.conf alone counts, and drop-ins of
     # /usr/share/containers as well (go.podman.io/storage, pkg/configfile); `directories` reads the
     # files as earlier releases do.

@@ -98,6 +98,33 @@ def test_packages_of_dpkg_by_an_expression(tmp_path, monkeypatch):
     assert [row[4] for row in offers] == ["9", "9"]
 
 
+STATUSES = [
+    # dpkg's words, and the state of the package
+    ("install ok installed", None),
+    ("hold ok installed", None),
+    ("deinstall ok config-files", None),
+    ("purge ok not-installed", None),
+    ("install ok triggers-pending", None),
+    ("install ok half-configured", "half-configured"),  # iF
+    ("hold ok half-configured", "half-configured"),  # hF
+    ("install ok unpacked", "unpacked"),  # iU
+    ("install ok half-installed", "half-installed"),  # iH
+    ("install reinstreq half-installed", "reinstreq"),  # iHR
+    ("install reinstreq installed", "reinstreq"),
+    ("install", None),
+]
+
+
+@pytest.mark.parametrize(("status", "state"), STATUSES)
+def test_packages_that_dpkg_has_not_finished(tmp_path, status, state):
+    text = "Package: %s\nStatus: %s\nVersion: 1.0\n\n"
+    both = text % ("nvidia-smi", status) + text % ("bash", "install ok half-configured")
+    tree(tmp_path, var__lib__dpkg__status=both)
+    asked = {"kind": "package", "names": [], "like": ".*nvidia.*"}
+    half = ask(root=tmp_path, **asked)["half"]
+    assert half == ([["nvidia-smi", state]] if state else [])
+
+
 def test_packages_of_rpm_by_an_expression(monkeypatch, systemd):
     monkeypatch.setattr(system, "_name_database", lambda root: "rpm")
     path = systemd.bin / "rpm"

@@ -54,6 +54,8 @@ PARTS: tuple[tuple[str, Part], ...] = (
     (r"nvidia-persistenced.*", "persistenced"),
     (r".*[-](?:dkms|kmod|kmp)\b.*|nvidia-(?:.*-)?kernel-.*|a?kmod-.*|nvidia-kmod.*", "module"),
 )
+# rpm keeps several of these, as of kernels (multiversion(kernel), installonlypkgs).
+PER_KERNEL = re.compile(r".*-kmp(?:-.*)?|kmod-.*")
 MADE_BY: tuple[tuple[str, Maker], ...] = (
     (r"(?i).*\bubuntu\b.*|.*canonical.*", "ubuntu"),
     (r"(?i)debian nvidia maintainers.*|.*@.*debian\.org.*", "debian"),
@@ -118,10 +120,13 @@ class DriverPackage:
 
 @dc.dataclass(frozen=True)
 class DriverSet:
-    """The packages of the driver on a host, sorted by name. manager: dpkg, rpm, or none."""
+    """The packages of the driver on a host, sorted by name. manager: dpkg, rpm, or none. half: those
+    that dpkg has not finished, each with dpkg's word for its state.
+    """
 
     packages: tuple[DriverPackage, ...] = ()
     manager: str = "none"
+    half: tuple[tuple[str, str], ...] = ()
 
     @functools.cached_property
     def matching(self) -> tuple[DriverPackage, ...]:
@@ -152,6 +157,16 @@ class DriverSet:
         """Return the maker of the libraries."""
         return next((p.maker for p in self.matching if p.part == "driver"), "")
 
+    def list_twice_installed(self) -> list[str]:
+        """List the names that rpm has in several versions, which an interrupted transaction leaves.
+        Of what has a version for each kernel, several are usual.
+        """
+        versions = collections.defaultdict(set)
+        for package in self.packages:
+            if package.part != "other" and not PER_KERNEL.fullmatch(package.name):
+                versions[package.name].add(package.version)
+        return [name for name, several in versions.items() if len(several) > 1]
+
     def list_odd_packages(self) -> tuple[DriverPackage, ...]:
         """List the packages whose version is not that of the libraries."""
         return tuple(p for p in self.matching if self.release and p.release != self.release)
@@ -178,7 +193,9 @@ def read_driver_set(policy: Policy, obs: Observation) -> DriverSet:
         return DriverSet()
     answer = obs.get_answer(asked)
     return DriverSet(
-        tuple(_build_packages(answer.get("like") or ())), str(answer.get("manager") or "none")
+        tuple(_build_packages(answer.get("like") or ())),
+        str(answer.get("manager") or "none"),
+        tuple((str(name), str(state)) for name, state in answer.get("half") or ()),
     )
 
 

@@ -115,6 +115,7 @@ def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
     hold = holding.plan_hold(policy, facts.hold)
     _require_answers(facts, driver)
     rules: tuple[Callable[[], Iterable[Message]], ...] = (
+        lambda: advise_on_interrupted(facts.packages.value),
         lambda: advise_on_parts(facts.packages.value),
         # what this plan holds does not move any more
         *([] if policy.driver == "hold" else [functools.partial(advise_on_movers, facts)]),
@@ -150,6 +151,7 @@ def explain_refused_plan(
     ]
     if whole:
         rules[:0] = [
+            lambda: advise_on_interrupted(facts.packages.value),
             lambda: advise_on_parts(facts.packages.value),
             functools.partial(advise_on_next_boot, facts, driver),
         ]
@@ -197,6 +199,24 @@ def advise_on_parts(found: driver_packages.DriverSet) -> Iterator[Message]:
             odd=_name_some([package.shown for package in odd]),
             maker=driver_packages.MAKERS.get(found.maker, "Their maker"),
         )
+
+
+def advise_on_interrupted(found: driver_packages.DriverSet) -> Iterator[Message]:
+    """Yield the packages that an interrupted run of a package manager has left."""
+    lost = [row for row in found.half if row[1] in ("half-installed", "reinstreq")]
+    half = [row for row in found.half if row not in lost]
+    if lost:
+        yield messages.TO_BE_REINSTALLED.fill(
+            packages=_name_some([f"{name} ({state})" for name, state in lost]),
+            names=" ".join(name for name, _state in lost),
+        )
+    if half:
+        yield messages.HALF_INSTALLED.fill(
+            packages=_name_some([f"{name} ({state})" for name, state in half])
+        )
+    twice = found.list_twice_installed() if found.manager == "rpm" else []
+    if twice:
+        yield messages.TWICE_INSTALLED.fill(packages=_name_some(twice))
 
 
 def advise_on_movers(facts: KeepingFacts) -> Iterator[Message]:

@@ -58,6 +58,24 @@ DKMS_STOPS = Sentence(
     why="{path} leads nowhere, and DKMS stops at a driver without its sources (Could not locate dkms.conf)",
     next="Remove the folder of that driver below /var/lib/dkms, then run dkms autoinstall -k {next}",
 )
+HALF_INSTALLED = Sentence(
+    "keeping.half-installed",
+    "dpkg has not finished packages of the driver: {packages}",
+    why="a run of dpkg was interrupted or has failed, and its programs and modules may be of two versions",
+    next="Take the host out of service, then run `dpkg --configure -a`",
+)
+TO_BE_REINSTALLED = Sentence(
+    "keeping.reinstallation-required",
+    "dpkg cannot use packages of the driver as they are: {packages}",
+    why="a run of dpkg was interrupted while it unpacked them",
+    next="Take the host out of service, then run `apt-get install --reinstall {names}`",
+)
+TWICE_INSTALLED = Sentence(
+    "keeping.installed-twice",
+    "rpm has packages of the driver in several versions: {packages}",
+    why="a transaction of dnf or zypper was interrupted before it removed the older ones",
+    next="Take the host out of service, then run `dnf remove --duplicates`, or remove the older ones by `rpm -e`",
+)
 UNSIGNED_MODULE = Sentence(
     "keeping.key-missing",
     "Secure Boot is on, the NVIDIA module is on disk for the running kernel {kernel}, and it is not loaded",

@@ -647,6 +647,61 @@ def test_kinds_of_modules(
     assert [(c, v["gpus"]) for c, v in told] == ([(code, f"{BUS} (10de:{number})")] if code else [])
 
 
+HALF: list[tuple[list[list[str]], list[tuple[str, str]]]] = [
+    # what dpkg has not finished, the codes with the packages
+    ([], []),
+    (
+        [["libnvidia-ml1", "half-configured"]],
+        [("half-installed", "libnvidia-ml1 (half-configured)")],
+    ),
+    ([["libnvidia-ml1", "unpacked"]], [("half-installed", "libnvidia-ml1 (unpacked)")]),
+    (
+        [
+            ["libcuda1", "half-installed"],
+            ["libnvidia-ml1", "unpacked"],
+            ["nvidia-smi", "reinstreq"],
+        ],
+        [
+            ("reinstallation-required", "libcuda1 (half-installed), nvidia-smi (reinstreq)"),
+            ("half-installed", "libnvidia-ml1 (unpacked)"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("half", "told"), HALF)
+def test_packages_that_dpkg_has_not_finished(
+    half: list[list[str]], told: list[tuple[str, str]]
+) -> None:
+    key = driver_packages.QUESTION["id"]
+    answer = {"manager": "dpkg", "installed": {}, "like": OF_DEBIAN, "half": half}
+    found = advise(HEALTHY, OF_DEBIAN, answers={key: answer})
+    assert [(code, values["packages"]) for code, values in found] == [
+        (f"keeping.{code}", packages) for code, packages in told
+    ]
+
+
+KMP = "nvidia-open-driver-G06-signed-kmp-default"
+OLDER = rows(NVIDIA, "nvidia-driver-cuda-libs 3:580.65.06-1.el9")
+TWICE: list[tuple[str, list[list[Any]], str, bool]] = [
+    # what rpm has, of which manager, whether packages are there twice
+    ("one release", OF_NVIDIA, "rpm", False),
+    ("a library of two releases", [*OF_NVIDIA, *OLDER], "rpm", True),
+    ("a module for each of two kernels", [
+        *OF_NVIDIA, *rows(NVIDIA, f"{KMP} 580.82.07_k6.4-1", f"{KMP} 580.82.07_k6.5-1"),
+    ], "rpm", False),
+    ("two versions of what has its own", [*OF_NVIDIA, *rows(NVIDIA, "nvidia-container-toolkit 1.19.0-1")], "rpm", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("like", "manager", "twice"), [c[1:] for c in TWICE], ids=[c[0] for c in TWICE])  # fmt: skip
+def test_packages_that_rpm_has_twice(like: list[list[Any]], manager: str, twice: bool) -> None:
+    told = dict(advise(host(version="580.82.07", user="580.82.07"), like, manager))
+    assert ("keeping.installed-twice" in told) is twice
+    if twice:
+        assert told["keeping.installed-twice"]["packages"] == "nvidia-driver-cuda-libs"
+
+
 def file(content: str) -> dict[str, Any]:
     return {"content": content, "encoding": "utf-8"}
 
