@@ -30,7 +30,9 @@ OURS = "gpufleet.nvidia."
 ELSEWHERE = {"awx", "bundle", "fleet_report", "kubernetes_objects"}
 MODULES = sorted({path.stem for path in (ROOT / "plugins/modules").glob("*.py")} - ELSEWHERE)
 # The pages that show how to call playbooks and how to write one.
-SHOWN = "\n".join((ROOT / page).read_text() for page in ("README.md", "docs/playbooks.md"))
+SHOWN = "\n".join(
+    (ROOT / page).read_text() for page in ("README.md", "docs/playbooks.md", "docs/pilot.md")
+)
 PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
 HOSTS = {
     # with the channel that an example of cdi_spec names
