@@ -45,7 +45,7 @@ MORE = {
 # The page whose sections are the site's navigation.
 CONTENTS = Path("docs/README.md")
 # Pages that antsibull-docs writes, beside those of the section.
-GENERATED = {"Reference": ("Options and results of each <modules/index>",)}
+GENERATED = {"Reference": ("Options and results <modules/index>",)}
 ENTRY = re.compile(r"^- \[([^\]]+)\]\(([^)#\s]+)\)", re.MULTILINE)
 LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|#)([^)#\s]+)((?:#[^)\s]*)?\))")
 # Ansible's labels that antsibull-docs links to, each with its page.
