@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import messages
 
-from tests.integration import driver_hosts
-from tests.integration.driver_hosts import DEBIAN, ROCKY, Distribution
-from tests.tools.onlab import Fleet
+from tests.lab import driver_hosts
+from tests.lab.driver_hosts import DEBIAN, ROCKY, Distribution
+from tests.tools.onlab import RUNTIME, Fleet
 
 pytestmark = pytest.mark.lab
 
@@ -37,7 +37,9 @@ def fleet(boot: Any) -> Fleet:
             "branch-rocky": driver_hosts.ROCKY_HOST,
         }
     )
-    driver_hosts.install(booted, HOSTS)
+    driver_hosts.install(booted.lab, HOSTS)
+    for host in HOSTS:
+        booted.shell(host, RUNTIME)
     return booted
 
 
@@ -50,18 +52,18 @@ def judge(fleet: Fleet, host: str) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize(("host", "of"), HOSTS.items())
 def test_the_old_module_is_loaded_until_a_reboot(fleet: Fleet, host: str, of: Distribution) -> None:
-    assert driver_hosts.find_installed(fleet, host, of) == {of.old}
+    assert driver_hosts.find_installed(fleet.lab, host, of) == {of.old}
     assert judge(fleet, host) == ("ok", of.old, "")
     if of is DEBIAN:
-        driver_hosts.offer_on_debian(fleet, host)
+        driver_hosts.offer_on_debian(fleet.lab, host)
     fleet.shell(host, UPGRADE[host])
-    assert driver_hosts.find_installed(fleet, host, of) == {of.new}
-    assert driver_hosts.find_loaded(fleet, host) == of.old
+    assert driver_hosts.find_installed(fleet.lab, host, of) == {of.new}
+    assert driver_hosts.find_loaded(fleet.lab, host) == of.old
     assert "mismatch" in fleet.shell(host, "nvidia-smi -L || true")
     assert judge(fleet, host) == ("broken", of.old, messages.REBOOT_DUE.next)
     rebooted = fleet.play(
         [{"hosts": host, "gather_facts": False, "tasks": [{"ansible.builtin.reboot": {}}]}], [host]
     )
     assert rebooted.failed == {}, rebooted.words
-    assert driver_hosts.find_loaded(fleet, host) == of.new
+    assert driver_hosts.find_loaded(fleet.lab, host) == of.new
     assert judge(fleet, host) == ("ok", of.new, "")

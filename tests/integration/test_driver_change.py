@@ -21,12 +21,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration import driver_hosts
 from tests.integration.conftest import Boot
-from tests.integration.driver_hosts import DEBIAN, ROCKY, Distribution
+from tests.lab import driver_hosts
+from tests.lab.driver_hosts import DEBIAN, ROCKY, Distribution
 from tests.lab.fakegpu import packaged
 from tests.tools.killed_at import killed_at
-from tests.tools.onlab import ROOT, Fleet, Run
+from tests.tools.onlab import ROOT, RUNTIME, Fleet, Run
 from tests.tools.tables import read_column
 
 pytestmark = pytest.mark.lab
@@ -111,7 +111,7 @@ class Scene:
         )
 
     def map_loaded(self) -> dict[str, str]:
-        return {host: driver_hosts.find_loaded(self.up, host) for host in HOSTS}
+        return {host: driver_hosts.find_loaded(self.up.lab, host) for host in HOSTS}
 
     def map_states(self) -> dict[str, str]:
         said = {host: self.up.shell(host, f"cat {RECORD} 2>/dev/null || true") for host in HOSTS}
@@ -122,7 +122,9 @@ class Scene:
 def story(boot: Boot, tmp_path_factory: pytest.TempPathFactory) -> Story:
     kinds = {DEBIAN.name: driver_hosts.DEBIAN_HOST, ROCKY.name: driver_hosts.ROCKY_HOST}
     up = boot({host: kinds[of.name] for host, of in HOSTS.items()})
-    driver_hosts.install(up, HOSTS)
+    driver_hosts.install(up.lab, HOSTS)
+    for host in HOSTS:
+        up.shell(host, RUNTIME)
     return tell(Scene(up, tmp_path_factory.mktemp("driver")))
 
 
@@ -131,7 +133,7 @@ def tell(scene: Scene) -> Story:
     runs["first"] = scene.play()
     for host, of in HOSTS.items():
         if of is DEBIAN:
-            driver_hosts.offer_on_debian(up, host)
+            driver_hosts.offer_on_debian(up.lab, host)
     up.shell(UNBUILT, f"rm -r {KERNEL}/build")
     up.shell(
         OLD_IMAGE, f"mkdir /{packaged.INITRAMFS}; cp {KERNEL}/extra/nvidia.ko /{packaged.INITRAMFS}"

@@ -10,11 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from onlab import Fleet
-
-from tests.integration import driver_hosts
-from tests.integration.driver_hosts import DEBIAN
-from tests.lab import userland
+from tests.lab import driver_hosts, userland
+from tests.lab.driver_hosts import DEBIAN
 from tests.lab.lab import Lab
 
 HOST = "moved"
@@ -31,9 +28,8 @@ class MoveFailed(Exception):
 def boot(lab: Lab) -> None:
     """Boot one more host, with Debian's driver 535. Its repository then gets 550."""
     lab.up({"hosts": {HOST: driver_hosts.DEBIAN_HOST}})
-    fleet = Fleet(lab)
-    driver_hosts.install_on_debian(fleet, HOST, userland.MOVER)
-    driver_hosts.offer_on_debian(fleet, HOST)
+    driver_hosts.install_on_debian(lab, HOST, userland.MOVER)
+    driver_hosts.offer_on_debian(lab, HOST)
 
 
 def show(lab: Lab, run: Run) -> None:

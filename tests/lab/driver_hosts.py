@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.lab import driverrpms, hosts, rpmrepo, userland
-from tests.tools.onlab import RUNTIME, Fleet
+from . import driverrpms, hosts, rpmrepo, userland
+from .lab import Lab
 
 PLACE = "/root/repository"
 INDEX = f"""
@@ -73,61 +73,66 @@ ROCKY_HOST = {
 }
 
 
-def install_on_debian(fleet: Fleet, host: str, *more: str) -> None:
+def install_on_debian(lab: Lab, host: str, *more: str) -> None:
     """Install the older branch and further packages with apt, and leave the newer branch out of the
     repository.
     """
-    bring(fleet, host, userland.branches() / userland.BRANCHES[0])
+    bring(lab, host, userland.branches() / userland.BRANCHES[0])
     names = " ".join((*DEBIAN.packages, userland.PERSISTENCED, *more))
-    fleet.shell(
+    lab.shell(
         host,
-        f"{RUNTIME}; rm -f /etc/apt/sources.list.d/* /etc/apt/sources.list\n"
+        f"rm -f /etc/apt/sources.list.d/* /etc/apt/sources.list\n"
         f"echo '{SOURCE}' >/etc/apt/sources.list.d/driver.list\n{INDEX}\napt-get -q update\n"
         f"DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install {names}\n{LOAD}",
     )
 
 
-def offer_on_debian(fleet: Fleet, host: str) -> None:
+def offer_on_debian(lab: Lab, host: str) -> None:
     """Put the newer branch into the host's repository."""
-    bring(fleet, host, userland.branches() / userland.BRANCHES[1])
-    fleet.shell(host, INDEX)
+    bring(lab, host, userland.branches() / userland.BRANCHES[1])
+    lab.shell(host, INDEX)
 
 
-def install_on_rocky(fleet: Fleet, host: str) -> None:
+def install_on_rocky(lab: Lab, host: str) -> None:
     """Install the older branch with dnf; the repository has both."""
-    bring(fleet, host, driverrpms.build_repository())
-    fleet.bring(host, rpmrepo.nvidia_rpms() / f"{rpmrepo.SYSTEM}.rpm", "/root/system.rpm")
+    bring(lab, host, driverrpms.build_repository())
+    system = rpmrepo.nvidia_rpms() / f"{rpmrepo.SYSTEM}.rpm"
+    shutil.copy2(system, find_root(lab, host) / "root/system.rpm")
     wanted = " ".join(f"{name}-{driverrpms.EPOCH}:{ROCKY.old}" for name in ROCKY.packages)
-    fleet.shell(
+    lab.shell(
         host,
-        f"{RUNTIME}\n{rpmrepo.PROVIDE.format('/root/system.rpm')}\nmkdir -p /etc/yum.repos.d\n"
+        f"{rpmrepo.PROVIDE.format('/root/system.rpm')}\nmkdir -p /etc/yum.repos.d\n"
         f"printf '{STANZA}' >/etc/yum.repos.d/driver.repo\ndnf -y -q install {wanted}\n{LOAD}",
     )
 
 
-def install(fleet: Fleet, wanted: Mapping[str, Distribution]) -> None:
+def install(lab: Lab, wanted: Mapping[str, Distribution]) -> None:
     """Install the older branch on hosts of several distributions at once."""
     by = {DEBIAN.name: install_on_debian, ROCKY.name: install_on_rocky}
     with ThreadPoolExecutor(len(wanted)) as pool:
-        list(pool.map(lambda item: by[item[1].name](fleet, item[0]), wanted.items()))
+        list(pool.map(lambda item: by[item[1].name](lab, item[0]), wanted.items()))
 
 
-def bring(fleet: Fleet, host: str, packages: Path) -> None:
+def bring(lab: Lab, host: str, packages: Path) -> None:
     """Put the packages of a directory, with what lies beside them, into the host's repository."""
-    process = hosts.first_process(fleet.lab.host(host))
-    shutil.copytree(packages, Path(f"/proc/{process}/root{PLACE}"), dirs_exist_ok=True)
+    shutil.copytree(packages, find_root(lab, host) / PLACE.lstrip("/"), dirs_exist_ok=True)
 
 
-def find_installed(fleet: Fleet, host: str, distribution: Distribution) -> set[str]:
+def find_root(lab: Lab, host: str) -> Path:
+    """Return the root directory of a running host, as this machine sees it."""
+    return Path(f"/proc/{hosts.first_process(lab.host(host))}/root")
+
+
+def find_installed(lab: Lab, host: str, distribution: Distribution) -> set[str]:
     """Return the releases of the installed packages of the driver."""
     query = {
         "debian": "dpkg-query -W -f '${Version}\\n'",
         "rocky": "rpm -q --qf '%{VERSION}\\n'",
     }[distribution.name]
-    said = fleet.shell(host, f"{query} {' '.join(distribution.packages)}")
+    said = lab.shell(host, f"{query} {' '.join(distribution.packages)}")
     return {line.partition("-")[0] for line in said.split()}
 
 
-def find_loaded(fleet: Fleet, host: str) -> str:
+def find_loaded(lab: Lab, host: str) -> str:
     """Return the release of the loaded module, '' if there is none."""
-    return fleet.shell(host, LOADED).strip()
+    return lab.shell(host, LOADED).strip()
