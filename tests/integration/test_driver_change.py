@@ -54,6 +54,7 @@ SETTINGS = {
     "gpufleet_rollout_id": "driver",
 }
 RECORD = "/var/lib/gpufleet/kept/record.json"
+BACK = "apt-get install -q -y --allow-downgrades /var/lib/gpufleet/kept/packages/*.deb"
 KERNEL = "/lib/modules/$(uname -r)"
 
 
@@ -65,6 +66,7 @@ class Story:
     loaded: Mapping[str, Mapping[str, str]]
     states: Mapping[str, Mapping[str, str]]  # of the change that is noted on each host
     kept: Mapping[str, int]  # packages on each host, before the change was judged
+    back: set[str]  # releases on UNBUILT after a person has gone back
     held: Mapping[str, bool]  # after all
 
     def word(self, run: str, host: str) -> str:
@@ -150,7 +152,9 @@ def tell(scene: Scene) -> Story:
     loaded["second"], states["second"] = scene.map_loaded(), scene.map_states()
     kept[UNBUILT] = int(up.shell(UNBUILT, f"ls {RECORD.rpartition('/')[0]}/packages | wc -l"))
 
-    up.shell(UNBUILT, f"mkdir -p {KERNEL}/build; dkms install -m nvidia-current -v {DEBIAN.new}")
+    # back by the command that the reason has, which builds the old module again
+    up.shell(UNBUILT, f"mkdir -p {KERNEL}/build; DEBIAN_FRONTEND=noninteractive {BACK}")
+    back = driver_hosts.find_installed(up.lab, UNBUILT, DEBIAN)
     up.shell(OLD_IMAGE, f"rm -r /{packaged.INITRAMFS}")
     up.shell(GONE, "systemctl unmask ssh.service ssh.socket; systemctl start ssh.service")
     runs["third"] = scene.play(**upgrade)
@@ -158,7 +162,7 @@ def tell(scene: Scene) -> Story:
     runs["last"] = scene.play()
     holding = {DEBIAN.name: "apt-mark showhold", ROCKY.name: "dnf -q versionlock list"}
     held = {h: "nvidia" in up.shell(h, holding[of.name]) for h, of in HOSTS.items()}
-    return Story(runs, loaded, states, kept, held)
+    return Story(runs, loaded, states, kept, back, held)
 
 
 def test_the_example_configures_and_holds_first(story: Story) -> None:
@@ -187,6 +191,8 @@ def test_packages_are_kept_where_the_package_manager_has_them(story: Story) -> N
     """dnf has no file of a package that came out of a directory."""
     assert story.kept[KILLED] == 0
     assert story.kept[UNBUILT] >= len(DEBIAN.packages)
+    assert "apt-get install --allow-downgrades" in story.why("second")
+    assert story.back == {DEBIAN.old}
 
 
 def test_a_module_that_was_not_built_keeps_its_host_out(story: Story) -> None:
