@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,24 @@ def test_a_playbook_of_a_page_runs(page: str, said: str, tmp_path: Path) -> None
     assert (status, said in words) == (0, True), words
 
 
-def test_the_inventory_of_the_page_says_how_many_gpus_there_are(tmp_path: Path) -> None:
-    """A plan of its hosts, which have none, names what is missed."""
-    inventory = read_examples("gpu-health")["inventory"]
+def plan(place: Path, inventory: Mapping[str, Any]) -> str:
+    """Return what the playbook plan says of the hosts of an example, which have no GPU."""
     group = inventory["gpu_hosts"]
-    hosts = {name: bare.variables(tmp_path, name) for name in group["hosts"]}
+    hosts = {
+        name: {**(own or {}), **bare.variables(place, name)} for name, own in group["hosts"].items()
+    }
     whole = {"all": {"children": {"gpu_hosts": {**group, "hosts": hosts}}}}
-    bare.written(tmp_path / "hosts.yml", yaml.safe_dump(whole))
-    _status, words = bare.play(tmp_path, tmp_path / "hosts.yml", "plan")
+    bare.written(place / "hosts.yml", yaml.safe_dump(whole))
+    return bare.play(place, place / "hosts.yml", "plan")[1]
+
+
+def test_the_inventory_of_the_page_says_how_many_gpus_there_are(tmp_path: Path) -> None:
+    words = plan(tmp_path, read_examples("gpu-health")["inventory"])
     assert "gpufleet_gpus says 8" in words, words
+    assert "gpu-health.fewer-on-bus" in words
+
+
+def test_an_accepted_finding_accepts_no_number_of_gpus(tmp_path: Path) -> None:
+    words = plan(tmp_path, read_examples("gpu-health")["accepted"])
+    assert "gpufleet_gpus says 7" in words, words
     assert "gpu-health.fewer-on-bus" in words
