@@ -213,8 +213,10 @@ def test_one_program_of_hosts_can_reach_others_and_it_asks_for_a_source_of_packa
         str(path.relative_to(HOST_SIDE)): find_network(path) for path in HOST_SIDE.rglob("*.py")
     }
     assert {name: parts for name, parts in found.items() if parts} == {
-        "probes/reach.py": {"urllib.request", "ssl"}
+        "probes/reach.py": {"urllib.request", "ssl"},
+        "probes/listeners.py": {"AF_INET", "AF_INET6"},  # spells addresses of the kernel's table
     }
+    assert "socket.socket" not in (HOST_SIDE / "probes/listeners.py").read_text()
 
 
 def test_the_page_names_the_addresses() -> None:
