@@ -216,45 +216,60 @@ def rows(head: list[str], body: list[list[str]]) -> str:
     )
 
 
+INTRODUCTION = """\
+`make bench WRITE=1` (`python -m tests.bench --write`) measures all of this again, and writes this page.
+Counts hold on every machine, and the bench fails when one grows.
+Ratios compare two things measured in the same run. Seconds tell you little about another machine.
+A row that misses its aim has a bound: the median of a run plus 10 %. The bench fails above it (`tests/bench/bounds.py`)."""
+
+EXPLANATION = f"""\
+How it is measured:
+
+- Hosts: six, with two GPUs each, one per engine release. A wrapper in place of `ssh` counts the operations.
+- Ping: {TASKS} tasks in one play, with pipelining and connections that are kept.
+  Both sides run in turn, in {ROUNDS} rounds, and the median of each counts.
+  The controller's processor time is that of `ansible-playbook` and all that it starts, less that of a play without a task.
+  Its memory is that of the largest of these processes.
+  The {MANY} hosts are further names of the six: they show the work of the controller.
+- Whole runs: all processor time of `ansible-playbook` and of what it starts, for each host. The start of both is part of it.
+  With {whole.FEW} hosts, it is the median of {whole.ROUNDS} rounds in turn. With {whole.MANY} hosts, there is one round.
+  All hosts are names of one host of the lab. OpenSSH reaches its one sshd over a connection that is kept.
+  In a rollout, each name answers with the kept answers of that host. The controller does all its work, as for so many real hosts.
+  Workers are the processes that Ansible makes for a host, besides those that it makes once for all.
+  A rollout changes each host, with verification and without a drain or a soak.
+- Plain playbook: `tests/bench/naive.yml`, in {FIRST_ROUNDS} rounds in turn, with the median of each.
+  Both sides begin with installed packages.
+  They restart every engine, and that time is in both numbers.
+- CDI spec: processor time of the planner for the whole task, to that of `nvidia-ctk` on the same host, less the start of the program.
+  If `nvidia-ctk` asks NVML, the planner has its answer in the observation.
+- The engine's socket: a program on the host tries to connect every 2 ms during a whole transaction.
+  It does the same during a bare restart with the configuration that the transaction leaves.
+  Both happen in turn, in {host.ROUNDS} rounds, and the median of the longest time without success counts.
+- The look: the same script {host.LOOKS} times on the host, as the median of user and system time, its children's included.
+  `ms` uses the compiled form that a host keeps after this collection has changed something there.
+  `ms, compiled there` is the time without it.
+- The start of a change's program: the same for a transaction in check mode that has nothing to do.
+- Bytes on the wire: the bytes that go over the connection's stdin and those that come back, without the connection's own compression.
+- The worst input: on the controller, files of 1 MiB, the largest that it reads.
+  On the host, more than an answer may hold, for the program that looks.
+- Planner: observations of these hosts, varied into 1000 hosts with other UUIDs and configurations.
+  In a process of its own: as Ansible runs a task, with nothing known from the hosts before, as the median of {PROCESSES} processes.
+- A rollout: the look at one of these hosts, varied into so many hosts, in Ansible's own variables. 2 % of the hosts do not answer.
+  The time is that of the tasks that run once, over all batches.
+  The work for each host (look, drain, convergence, verification) is in the rows above, and depends on that host alone.
+  The peak holds all looks at the same time."""
+
+
 def page(measured: Measured) -> str:
     """docs/bench.md."""
     used = "\n".join(f"- {what}: {value}" for what, value in measured.versions.items())
     return f"""# Speed
 
-Written by `make bench WRITE=1` (`python -m tests.bench --write`). Counts hold on every machine, and the bench fails when one grows.
-Ratios compare two things measured in the same run; seconds say little on another machine. A row that misses its aim has a bound, the median
-of a run plus 10 %, and the bench fails above it (`tests/bench/bounds.py`).
+{INTRODUCTION}
 
 {text(measured)}
 
-How it is measured:
-
-- Six hosts with two GPUs each, one per engine release. A wrapper in place of `ssh` counts the operations.
-- Ping: {TASKS} tasks in one play, pipelining on, connections kept; {ROUNDS} rounds in turn, the median of each.
-  What the controller spends is the processor time of `ansible-playbook` and all that it starts, less that of a play without a task;
-  its memory is that of the largest of these processes. The {MANY} hosts are further names of the six: they are there for the controller.
-- Whole runs: all processor time of `ansible-playbook` and of what it starts, the start of both included, by the number of hosts.
-  {whole.ROUNDS} rounds in turn with {whole.FEW} hosts, the median of each; one round with {whole.MANY}.
-  All hosts are names of one host of the lab, reached by OpenSSH at its one sshd over a connection that is kept. The answers of that host
-  in a rollout were kept, and each name answers with it: the controller does all that it does for so many real hosts.
-  Workers are the processes that Ansible makes for a host, besides those that it makes once for all.
-  A rollout changes each host, with verification and without a drain or a soak.
-- Plain playbook: `tests/bench/naive.yml`; the packages are installed on both sides; {FIRST_ROUNDS} rounds in turn, the median of each.
-  Both sides restart every engine, and that time is in both numbers.
-- CDI spec: processor time of the planner for the whole task, against that of nvidia-ctk on the same host, less the start of the program.
-  Where `nvidia-ctk` asks NVML, the planner has its answer in the observation.
-- The engine's socket: somebody on the host tries to connect every 2 ms, during a whole transaction and during a bare restart
-  with the configuration that it leaves, in turn; {host.ROUNDS} rounds, the median of the longest time without success.
-- The look: the same script {host.LOOKS} times on the host, the median of user and system time, its children's included; with the compiled
-  form that a host keeps once this collection has changed something there, and without.
-- The start of a change's program: the same for a transaction in check mode that has nothing to do.
-- Bytes on the wire: what goes over the connection's stdin and what comes back, without the connection's own compression.
-- The worst input: files of 1 MiB, the largest that is read, on the controller; more than an answer may hold, by the program that looks.
-- Planner: what was seen on these hosts, varied into 1000 hosts with other UUIDs and configurations.
-  In a process of its own: as Ansible runs a task, with nothing known from the hosts before; {PROCESSES} processes, the median.
-- A rollout: the look at one of these hosts, varied into so many, of which 2 % do not answer, in Ansible's own variables; processor time of
-  the tasks that are run once, over all batches. The work for each host (look, drain, convergence, verification) is in the rows above,
-  and is a function of that host alone. The peak holds all looks at the same time.
+{EXPLANATION}
 
 Versions:
 

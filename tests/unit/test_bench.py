@@ -119,6 +119,12 @@ def test_a_row_above_its_bound_fails_the_bench(
     )
 
 
+def test_the_page_explains_the_tables_as_the_bench_does() -> None:
+    page = (ROOT / "docs/bench.md").read_text()
+    assert page.startswith(f"# Speed\n\n{table.INTRODUCTION}\n\n| ")
+    assert f" |\n\n{table.EXPLANATION}\n\nVersions:\n\n- " in page
+
+
 def test_a_bound_is_one_of_a_row_that_the_bench_measures() -> None:
     engines = ("containerd-1.7", "containerd-2.3", "crio-1.34")
     ping = "`host`, converged, to `ansible.builtin.ping`"

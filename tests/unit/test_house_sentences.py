@@ -20,18 +20,6 @@ PAGES = sorted(
     for path in ROOT.glob(pattern)
     if not path.is_relative_to(ROOT / "docs/docsite")
 )
-# Pages with longer sentences that were written before the rule, and how many each may have. Numbers
-# only get smaller, and a page without such a sentence leaves the table.
-UNCONVERTED = {
-    "SECURITY.md": 6,
-    "docs/adoption.md": 7,
-    "docs/bench.md": 4,
-    "docs/faults.md": 4,
-    "docs/gpu-health.md": 1,
-    "docs/platform.md": 2,
-    "docs/support.md": 11,
-}  # fmt: skip
-
 GENERATED = re.compile(r"<!-- table .*?<!-- end -->", re.DOTALL)
 FENCE = re.compile(r"^\s*```.*?^\s*```\s*$", re.MULTILINE | re.DOTALL)
 ITEM = re.compile(r"^\s*([-*]|\d+\.)\s")
@@ -85,11 +73,4 @@ def test_a_sentence_ends_where_a_reader_sees_it_end(text: str, count: int) -> No
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_no_sentence_is_longer_than_a_reader_can_keep_in_mind(page: Path) -> None:
-    found = list_long_sentences((ROOT / page).read_text())
-    assert len(found) <= UNCONVERTED.get(str(page), 0), "\n".join(found)
-
-
-@pytest.mark.parametrize("page", UNCONVERTED)
-def test_a_page_that_is_converted_leaves_the_table(page: str) -> None:
-    found = len(list_long_sentences((ROOT / page).read_text()))
-    assert found > 0, f"take {page} out of UNCONVERTED"
+    assert list_long_sentences((ROOT / page).read_text()) == []
