@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import options
@@ -164,11 +164,25 @@ def build_rollout_settings_table() -> str:
         [
             f"`gpufleet_rollout_{name}`",
             show_default(spec),
-            " ".join(map(render_markup, list_sentences(spec))),
+            " ".join(
+                render_markup(name_settings(sentence, documented))
+                for sentence in list_sentences(spec)
+            ),
         ]
         for name, spec in sorted(documented.items())
     ]
     return table(["Setting", "Default", "Effect"], rows)
+
+
+def name_settings(sentence: str, settings: Collection[str]) -> str:
+    """Call the settings of a rollout that a sentence names by their variables, as a reader sets
+    them.
+    """
+    return re.sub(
+        r"\bO\((\w+)",
+        lambda m: f"O(gpufleet_rollout_{m[1]}" if m[1] in settings else m[0],
+        sentence,
+    )
 
 
 def show_default(option: Mapping[str, Any]) -> str:
