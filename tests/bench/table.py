@@ -216,6 +216,19 @@ def rows(head: list[str], body: list[list[str]]) -> str:
     )
 
 
+def summarize(measured: Measured) -> str:
+    """Return the figures that people come for, as a list."""
+    runs = [
+        f"- `{run.playbook}` for {run.hosts} hosts takes the controller {run.ours * run.hosts / 1000:.0f} s of processor time ({run.state})."
+        for run in measured.whole
+    ]
+    away = max((outage.ratio for outage in measured.outages), default=0)
+    outages = [
+        f"- During a change, the engine is away for at most {away:.2f} times as long as in a bare `systemctl restart`."
+    ]
+    return "\n".join(["In short:", "", *runs, *(outages if away else [])])
+
+
 INTRODUCTION = """\
 `make bench WRITE=1` (`python -m tests.bench --write`) measures all of this again, and writes this page.
 Counts hold on every machine, and the bench fails when one grows.
@@ -266,6 +279,8 @@ def page(measured: Measured) -> str:
     return f"""# Speed
 
 {INTRODUCTION}
+
+{summarize(measured)}
 
 {text(measured)}
 

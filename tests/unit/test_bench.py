@@ -18,6 +18,7 @@ import pytest
 from tests.bench import __main__ as bench
 from tests.bench import bounds, fleet, table, whole, worst
 from tests.bench.fleet import Scale
+from tests.bench.host import Outage
 from tests.bench.planner import Speed
 from tests.lab import doctor
 
@@ -121,8 +122,21 @@ def test_a_row_above_its_bound_fails_the_bench(
 
 def test_the_page_explains_the_tables_as_the_bench_does() -> None:
     page = (ROOT / "docs/bench.md").read_text()
-    assert page.startswith(f"# Speed\n\n{table.INTRODUCTION}\n\n| ")
+    assert page.startswith(f"# Speed\n\n{table.INTRODUCTION}\n\nIn short:\n\n- `plan` for 40 ")
     assert f" |\n\n{table.EXPLANATION}\n\nVersions:\n\n- " in page
+
+
+def test_the_page_begins_with_the_figures_that_people_come_for() -> None:
+    measured = table.Measured(
+        whole=(whole.Whole("plan", "each host is as desired", 1000, 1, 60.0, 50.0),),
+        outages=(Outage("a", 0.1, 0.12), Outage("b", 0.1, 0.11)),
+    )
+    assert table.summarize(measured).splitlines() == [
+        "In short:",
+        "",
+        "- `plan` for 1000 hosts takes the controller 60 s of processor time (each host is as desired).",
+        "- During a change, the engine is away for at most 1.20 times as long as in a bare `systemctl restart`.",
+    ]
 
 
 def test_a_bound_is_one_of_a_row_that_the_bench_measures() -> None:
