@@ -189,9 +189,9 @@ options:
 options:
   engines:
     description:
-      - Which engines to manage. V(auto) manages every engine on the host that can be managed, and Docker only on hosts
-        without Kubernetes (no kubelet, and no engine of a Kubernetes distribution) and where the kubelet starts its pods in it by
-        cri-dockerd. Name V(docker) in addition to V(auto) to have it configured elsewhere as well.
+      - Which engines to manage. V(auto) manages every engine on the host that can be managed. It manages Docker only on hosts
+        without Kubernetes (no kubelet, and no engine of a Kubernetes distribution), and if the kubelet starts its pods in Docker by
+        cri-dockerd. To have Docker configured elsewhere as well, name V(docker) in addition to V(auto).
       - V(podman) needs no configuration, only the CDI spec. V(auto) takes it as the engine of a host where no other engine can be managed.
     type: list
     elements: str
@@ -452,10 +452,10 @@ options:
   driver:
     description:
       - Whether the installed NVIDIA driver is looked at, and what becomes of it.
-      - V(advise) says what may take the driver out of order. These are packages of several versions that have to have one, programs that
-        install newer packages by themselves (unattended-upgrades, dnf-automatic, SUSE's timers, a prepared update) while nothing holds
-        the driver, a newest kernel without an NVIDIA module, nouveau, Secure Boot without the key of the module, and kernel modules of
-        the kind that does not serve a GPU. Nothing is changed.
+      - V(advise) says what may take the driver out of order, and changes nothing. It finds packages of several versions that have to have
+        one. If nothing holds the driver, it finds programs that install newer packages by themselves (unattended-upgrades, dnf-automatic,
+        SUSE's timers, a prepared update). It also finds a newest kernel without an NVIDIA module, nouveau, Secure Boot without the key of
+        the module, and kernel modules of the kind that does not serve a GPU.
       - V(hold) also holds the packages of the driver as one. apt, dnf (by its plugin versionlock) and zypper then leave them as they are,
         and unattended-upgrades leaves them out by a file of its own. With modules that are built for each kernel
         (C(linux-modules-nvidia-*)) the packages that bring kernels are held with them. A package that a person has held before stays held.
@@ -477,8 +477,8 @@ options:
   device_nodes:
     description:
       - Whether the device nodes of NVIDIA's driver are made and kept right, see M(gpufleet.nvidia.device_nodes).
-      - V(present) loads the modules V(nvidia) and V(nvidia-uvm), makes what is missing, replaces what has other numbers than the kernel,
-        and leaves a small unit on the host that does the same at every boot, before anything starts containers.
+      - V(present) loads the modules V(nvidia) and V(nvidia-uvm), makes missing nodes, and replaces nodes that have other numbers than the
+        kernel. A small unit on the host does the same at every boot, before anything starts containers.
       - V(ignore) leaves the nodes to what creates them now, and a unit from before as it is.
     type: str
     choices: [ignore, present]

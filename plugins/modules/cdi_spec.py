@@ -237,8 +237,8 @@ profile:
   sample: full
 missing:
   description:
-    - Device nodes that the host ought to have and does not, and files of the driver that the wanted capabilities cannot do without, or that
-      the driver's own list names, and that are not on the host.
+    - Device nodes and files of the driver that the host ought to have and does not. The files are those that the wanted capabilities
+      need, and those that the driver's own list names.
   returned: always
   type: list
   elements: str

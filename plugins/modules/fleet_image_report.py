@@ -14,8 +14,9 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Prints a table of what M(gpufleet.nvidia.image_choice_info) has chosen for each host, hosts without an image first.
-  - Writes F(images.json) (hosts, the matrix of hosts and images, few images that serve all hosts), F(labels.yml) (a Kubernetes node for
-    each host, with a label for each image that runs there) and F(affinity.yml) (for each image what a pod says to run on those nodes).
+  - Writes F(images.json), which has the hosts, the matrix of hosts and images, and few images that serve all hosts.
+  - Writes F(labels.yml), which has a Kubernetes node for each host, with a label for each image that runs there.
+  - Writes F(affinity.yml), which has the affinity for each image, so that a pod runs on those nodes.
   - Hosts with the variable C(gpufleet_cluster) are in a file F(labels-NAME.yml) of their cluster instead.
   - Runs on the controller only, and does the same in check mode, since the files are what the run is for. Use it with C(run_once).
 extends_documentation_fragment:

@@ -13,10 +13,10 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Writes F(report.html) and F(report.json). They say what became of each host, which hosts need a person, which versions there are, what
-    changed and why, what was rolled back and on which evidence, which files are not any more as this collection wrote them, which CDI specs
-    are stale and which restarts are left to a person.
-  - The page is one file without outside assets. It works without JavaScript; with it hosts can be searched, filtered and sorted.
+  - Writes F(report.html) and F(report.json). They have the outcome of each host, the hosts that need a person, the versions of the fleet,
+    each change with its reason, and each rollback with its evidence.
+  - They also have the files that are no longer as this collection wrote them, stale CDI specs, and restarts that are left to a person.
+  - The page is one file without outside assets. It works without JavaScript. With it, you can search, filter and sort the hosts.
   - Both files have mode C(0644) and replace those of an earlier run in one step. A directory that is missing is made. A directory that is
     reached through a symbolic link of another user is refused.
   - Runs on the controller only, and does the same in check mode, since the files are what the run is for. Use it with C(run_once).

@@ -45,10 +45,10 @@ options:
     type: raw
   host_result:
     description:
-      - The registered result of M(gpufleet.nvidia.host) for this host, of the same play. If that task found the host as it should be, had
-        the same options, and was one of the role C(gpufleet.nvidia.host) with C(gpufleet_verify_image) set, its look serves for the
-        verification, too, which saves one SSH operation. Otherwise the host is looked at again, since such a look did not ask about the
-        health of the GPUs.
+      - The registered result of M(gpufleet.nvidia.host) for this host, of the same play. The look of that task can serve for the
+        verification, too, which saves one SSH operation. It does so if the task found the host converged and had the same options, and
+        if it was one of the role C(gpufleet.nvidia.host) with C(gpufleet_verify_image) set. Otherwise the host is looked at again, since
+        such a look did not ask about the health of the GPUs.
     type: dict
 attributes:
   check_mode:

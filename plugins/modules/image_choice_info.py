@@ -13,8 +13,8 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Holds each image of a catalogue against what a host offers (the driver, the CUDA that it brings, the GPUs, the CPU) and returns the one
-    to run there, by digest, and the reason for every other one.
+  - Compares each image of a catalogue with the host, which has a driver, the CUDA that it brings, GPUs and a CPU. Returns the image to
+    run there, by digest, and the reason for every other one.
   - An image is left out where anything that it needs is missing, or is not known.
   - Of those that fit, code that was compiled for the GPU comes before code for an earlier one of its major version, and that before PTX.
     Then the one for the more specific CPU counts, then the newest CUDA that needs no libcuda of the image's own, then the weight, then the
@@ -184,15 +184,16 @@ choices:
       returned: always
     chosen:
       description: >-
-        The image: its name, its reference with and without the digest, the code that it has for the GPU which it suits worst (C(native),
-        C(same-major), C(ptx) or C(unstated)), its CUDA, and how the driver serves that (C(native), C(minor) for the compatibility of minor
-        versions, C(forward) for a libcuda of the image's own). Empty where no image fits.
+        The image, with its name (C(name)), its reference without and with the digest (C(image), C(reference)), and its CUDA (C(cuda)).
+        C(code) is the code that it has for the GPU that it suits worst, C(native), C(same-major), C(ptx) or C(unstated).
+        C(cuda_support) is how the driver serves its CUDA, C(native), C(minor) for the compatibility of minor versions, or C(forward) for
+        a libcuda of the image's own. Empty if no image fits.
       type: dict
       returned: always
     engines:
       description: >-
-        What a container of this image needs with each engine: C(environment) are variables to set, C(inject) says whether the host's driver
-        is handed in (C(driver)) or device nodes alone (C(device-nodes)), C(notes) is what a person has to see to.
+        What a container of this image needs with each engine. C(environment) has variables to set. C(inject) says whether the host's
+        driver is handed in (C(driver)) or device nodes alone (C(device-nodes)). C(notes) has what a person has to see to.
       type: list
       elements: dict
       returned: always

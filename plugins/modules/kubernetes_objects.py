@@ -24,9 +24,9 @@ description:
 notes:
   - The variables of single hosts that are read are C(gpufleet_cluster), C(gpufleet_kubernetes_node), C(gpufleet_kubernetes_device_ids),
     C(gpufleet_kubernetes_mig_strategy), C(gpufleet_kubernetes_hook), C(gpufleet_cdi_driver_root) and C(gpufleet_cdi_dev_root).
-  - Hosts of one cluster that have C(gpufleet_kubernetes_) and the name of one of the options O(state), O(dir), O(apply), O(kubeconfig),
-    O(context), O(profile), O(namespace), O(config_map), O(taints), O(values) and O(operator_environment) as a variable, all with the
-    same value, have that value for their cluster, and for no other one.
+  - The hosts of a cluster can set some options for this cluster alone. They do so by a variable of the option's name with the prefix
+    C(gpufleet_kubernetes_), which has the same value on all of them. These options are O(state), O(dir), O(apply), O(kubeconfig),
+    O(context), O(profile), O(namespace), O(config_map), O(taints), O(values) and O(operator_environment).
 extends_documentation_fragment:
   - gpufleet.nvidia.kubernetes
   - gpufleet.nvidia.kubernetes.applies

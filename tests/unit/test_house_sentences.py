@@ -1,17 +1,22 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rules of the house about sentences of pages that people write: one idea, at most 35 words."""
+"""The rules of the house about sentences for people: one idea, at most 35 words. They hold for pages,
+for messages and for the documentation of modules.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from tests.unit.plugin_sources import ROOT
+from tests.unit.plugin_sources import ROOT, list_sources
 
 MOST_WORDS = 35
 PAGES = sorted(
@@ -74,3 +79,46 @@ def test_a_sentence_ends_where_a_reader_sees_it_end(text: str, count: int) -> No
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_no_sentence_is_longer_than_a_reader_can_keep_in_mind(page: Path) -> None:
     assert list_long_sentences((ROOT / page).read_text()) == []
+
+
+MESSAGES = sorted((ROOT / "tests/fixtures/messages").glob("*.txt"))
+FIELD = re.compile(r"\{[^}]*\}")
+# A function of Ansible's markup: O(state=absent).
+MARKUP = re.compile(r"\b[BCEILMOPRUV]\([^)]*\)")
+
+
+@pytest.mark.parametrize("table", MESSAGES, ids=lambda path: path.stem)
+def test_no_sentence_of_a_message_is_longer(table: Path) -> None:
+    parts = [line for line in table.read_text().splitlines() if line.startswith("  ")]
+    texts = [FIELD.sub("`value`", part.partition(": ")[2]) for part in parts]
+    assert [words for text in texts for words in list_long_sentences(text)] == []
+
+
+def list_descriptions(documentation: Any) -> Iterator[str]:
+    """Yield the texts of a module's documentation that are sentences, at any depth."""
+    for key, value in documentation.items() if isinstance(documentation, dict) else ():
+        if key in ("description", "short_description", "notes"):
+            yield from value if isinstance(value, list) else [value]
+        else:
+            yield from list_descriptions(value)
+
+
+def read_documentation(path: Path) -> Iterator[Any]:
+    """Yield the YAML documents in the constants of a module or a fragment of documentation."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        value = node.value if isinstance(node, ast.Assign) else None
+        if isinstance(value, ast.Constant) and "\n" in str(value.value):
+            yield yaml.safe_load(value.value)
+
+
+@pytest.mark.parametrize(
+    "path", [*list_sources("modules"), *list_sources("doc_fragments")], ids=lambda path: path.stem
+)
+def test_no_sentence_of_an_option_or_a_result_is_longer(path: Path) -> None:
+    texts = [
+        MARKUP.sub("`code`", text)
+        for documentation in read_documentation(path)
+        for text in list_descriptions(documentation)
+        if isinstance(text, str)
+    ]
+    assert [words for text in texts for words in list_long_sentences(text)] == []

@@ -36,11 +36,10 @@ VALUE_FOR_ALL = Sentence(
 UNFIT_HOSTS = Sentence(
     "helm.unfit-hosts",
     "these hosts do not fit what the GPU Operator sets for all nodes: {hosts}",
-    next="Give these hosts an engine with CDI, "
-    "or set gpufleet_device_plugin_prefix: cdi.k8s.io/ and run gpufleet.nvidia.site "
-    "where the NVIDIA runtime resolves CDI devices, or take them from the operator's plugin by the label "
-    "nvidia.com/gpu.deploy.device-plugin=false and run the plugin's own chart there, "
-    "as a gpufleet_cluster of its own",
+    next="Give these hosts an engine with CDI. "
+    "Or, if the NVIDIA runtime resolves CDI devices there, set gpufleet_device_plugin_prefix: cdi.k8s.io/ and run gpufleet.nvidia.site. "
+    "Or take them from the operator's plugin by the label nvidia.com/gpu.deploy.device-plugin=false, "
+    "and run the plugin's own chart there, as a gpufleet_cluster of its own",
 )
 TOOLKIT_ON_SOME = Sentence(
     "helm.toolkit-on-some",

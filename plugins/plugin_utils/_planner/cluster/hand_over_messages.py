@@ -85,11 +85,11 @@ ENGINE_CONFIGURED = Sentence(
 # ---------------------------------------------------------------- what a run would do
 TO_COLLECTION = Sentence(
     "hand-over.to-collection",
-    "It would be handed over to the collection: it is drained, the label {label} is set, its host is converged, "
-    "and verified where gpufleet_verify_image is set, and it is put back into service",
+    "It would be handed over to the collection. It is drained, the label {label} is set, and its host is converged. "
+    "If gpufleet_verify_image is set, the host is verified. Then the node is put back into service",
 )
 TO_OPERATOR = Sentence(
     "hand-over.to-operator",
-    "It would be handed over to the operator: it is drained, what this collection has changed is taken back, "
-    "the label {label} is set, and it is put back into service",
+    "It would be handed over to the operator. It is drained, and its host gets its state from before this collection. "
+    "Then the label {label} is set, and the node is put back into service",
 )

@@ -120,7 +120,7 @@ CAUSES: tuple[Cause, ...] = (
           "apt has no version of {name} to install: no repository has it, or a pin excludes it (apt-cache policy {name})", _NAMED),
     Cause("package-no-signature", r"GPG signature is not available|File '?repomd\.xml'? from repository .{0,400} is unsigned",
           "the repository's metadata is not signed, as on a mirror that rebuilt it, and NVIDIA's packages carry no signature of their "
-          "own; mirror the metadata as it is (with repomd.xml.asc), or sign it and set gpufleet_toolkit_key"),
+          "own. Mirror the metadata as it is (with repomd.xml.asc), or sign it and set gpufleet_toolkit_key"),
     Cause("package-unknown", r"(?:Unable to locate package|No match for argument:|No package|No provider of) '?(?P<name>[\w.+-]{1,300})",
           "no repository on this host has the package {name}", _NAMED),
     Cause("package-version", r"Version '(?P<version>[^']{0,300})' for '(?P<name>[^']{0,300})' was not found",

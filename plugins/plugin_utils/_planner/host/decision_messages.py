@@ -122,14 +122,14 @@ RUNTIME_STARTS_ALL = Sentence(
 )
 KUBELET_RUNS_HERE = Sentence(
     "decision.kubelet-runs",
-    "a kubelet runs here and the handler is the default now; it stays the default until "
-    "gpufleet_device_plugin_strategy states that the device plugin uses CDI; otherwise running "
+    "a kubelet runs here, and the handler is the default now. It stays the default until "
+    "gpufleet_device_plugin_strategy states that the device plugin uses CDI. Otherwise running "
     "workloads would lose their GPUs at their next restart",
 )
 KUBELET_INSTALLED_HERE = Sentence(
     "decision.kubelet-installed",
-    "a kubelet is installed here and the handler is the default now; it stays the default until "
-    "gpufleet_device_plugin_strategy states that the device plugin uses CDI; otherwise running "
+    "a kubelet is installed here, and the handler is the default now. It stays the default until "
+    "gpufleet_device_plugin_strategy states that the device plugin uses CDI. Otherwise running "
     "workloads would lose their GPUs at their next restart",
 )
 PODS_NAME_NONE = Sentence(

@@ -105,9 +105,9 @@ NOT_INSPECTED_UNVERIFIED = Sentence(
 )
 PROCESSES_OF_OTHERS = Sentence(
     "engines.processes-of-others",
-    "processes of other users with an engine's name are left alone ({processes}): a rootless engine "
-    "and its configuration belong to its user; the CDI spec in /etc/cdi serves it (rootless Docker reads it "
-    "from 28.0 on, and in the last releases of 25.0, 26.1 and 27)",
+    "processes of other users with an engine's name are left alone ({processes}). "
+    "A rootless engine and its configuration belong to its user. The CDI spec in /etc/cdi serves it. "
+    "Rootless Docker reads the spec from 28.0 on, and in the last releases of 25.0, 26.1 and 27",
 )
 RUNTIMES_DIFFER = Sentence(
     "engines.runtimes-differ",

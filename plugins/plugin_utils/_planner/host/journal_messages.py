@@ -28,14 +28,14 @@ REPLACED_SINCE = Sentence(
 CHANGED_PUT_BACK = Sentence(
     "restore.changed-put-back",
     "{path} was changed after this collection had written it, but the whole file belongs to this "
-    "collection: the file from before it is put back all the same, and the newest entry of the "
-    "host's journal keeps its content",
+    "collection. So the file from before it is put back all the same. The newest entry of the "
+    "host's journal keeps the changed content",
 )
 CHANGED_REMOVED = Sentence(
     "restore.changed-removed",
     "{path} was changed after this collection had written it, but the whole file belongs to this "
-    "collection: it is removed all the same, and the newest entry of the host's journal keeps its "
-    "content",
+    "collection. So it is removed all the same. The newest entry of the host's journal keeps the "
+    "changed content",
 )
 KEY_BY_KEY = Sentence("restore.key-by-key", "taken back key by key")
 BACK_BEFORE = Sentence("restore.back-before", "state: absent restores what was there before")

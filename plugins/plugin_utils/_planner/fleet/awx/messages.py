@@ -33,7 +33,10 @@ NOT_OF_RUN = Sentence(
     why="it takes settings of the whole run, and variables of hosts belong in the inventory",
     next="Name any of {known}",
 )
-OF_SLICES = "it counts its own hosts only, {hosts} in all, so that each of the other jobs may lose and take out of service as many again"
+OF_SLICES = (
+    "it counts its own hosts only, {hosts} in all. "
+    "So each of the other jobs may lose as many hosts again, and take as many out of service"
+)
 ONE_SLICE = "Set the slices of the job template to 1, and split a rollout by group or limit"
 LOOKS_LIKE_SLICE = Sentence(
     "awx.looks-like-slice",

@@ -220,15 +220,15 @@ OPERATOR_RUNS = Sentence(
 )
 OPERATOR_BY_NRI = Sentence(
     "operator.by-nri",
-    "The GPU Operator's toolkit runs on this host ({evidence}), {engine} has no handler of it, and "
-    "{socket} is there: it works as an NRI plugin (cdi.nriPluginEnabled), or has not written its "
+    "The GPU Operator's toolkit runs on this host ({evidence}). {engine} has no handler of it, and "
+    "{socket} is there. So the toolkit works as an NRI plugin (cdi.nriPluginEnabled), or has not written its "
     "handlers yet. An NRI plugin needs no configuration of {engine}, so {engine} is left alone",
     next=HAND_OVER,
 )
 OPERATOR_WITHOUT_NRI = Sentence(
     "operator.without-nri",
-    "The GPU Operator's toolkit runs on this host ({evidence}), {engine} has no handler of it, and "
-    "{socket} is missing: it has not written its handlers yet, or is an NRI plugin "
+    "The GPU Operator's toolkit runs on this host ({evidence}). {engine} has no handler of it, and "
+    "{socket} is missing. So the toolkit has not written its handlers yet, or it is an NRI plugin "
     "(cdi.nriPluginEnabled) that {engine} does not serve. {engine} is left alone",
     next="If cdi.nriPluginEnabled is set, switch NRI on: containerd 1.7 has it only with "
     'disable = false in plugins."io.containerd.nri.v1.nri", 2.0 and newer unless a file disables '
@@ -245,14 +245,14 @@ OPERATOR_UNPROVEN = Sentence(
     "operator.unproven",
     "The GPU Operator's toolkit has configured this {engine} ({traces}), and nothing proves that "
     "it no longer runs: {evidence}. So it counts as running, and {engine} is left alone",
-    next=f"Run again when the kubelet has been active for 10 minutes; if you use the operator, {HAND_OVER}",
+    next=f"Run again when the kubelet has been active for 10 minutes. If you use the operator, {HAND_OVER}",
 )
 OPERATOR_UNPROVEN_AGAIN = Sentence(
     "operator.unproven-again",
     "The GPU Operator's toolkit has configured this {engine} ({traces}) and rewritten {path}, "
     "which this collection had taken over. Nothing proves that it no longer runs: {evidence}. So "
     "it counts as running, and {engine} is left alone",
-    next=f"Run again when the kubelet has been active for 10 minutes; if you use the operator, {HAND_OVER}",
+    next=f"Run again when the kubelet has been active for 10 minutes. If you use the operator, {HAND_OVER}",
 )
 PROGRAMS_STAY = Sentence(
     "operator.programs-stay",

@@ -222,8 +222,8 @@ SPEC_UNREADABLE = Sentence(
 )
 UNREAD = Sentence(
     "cdi.unread",
-    "{path}, line {line}: {problem}; so it is not known which devices it defines, but engines may read it: "
-    "write it as JSON, or as YAML without tags, directives, complex keys and values of several lines within brackets",
+    "{path}, line {line}: {problem}. So its devices are not known, but engines may read it. "
+    "Write it as JSON, or as YAML without tags, directives, complex keys and values of several lines within brackets",
 )
 IGNORED = Sentence("cdi.ignored", "{path} is not a CDI spec: {problem}; engines ignore it")
 CTK_BESIDE = Sentence(

@@ -152,8 +152,8 @@ VGPU_MANAGER = Sentence(
 # ---------------------------------------------------------------- hosts that are containers
 
 GIVE_NODES = (
-    "give this container the device nodes and allow their majors there (Incus and LXD: a device of the type gpu; "
-    "LXC: lxc.mount.entry and lxc.cgroup2.devices.allow; Proxmox VE: dev0 and so on; systemd-nspawn: --bind and DeviceAllow=)"
+    "give this container the device nodes, and allow their majors there. Incus and LXD have a device of the type gpu for this. "
+    "LXC has lxc.mount.entry and lxc.cgroup2.devices.allow, Proxmox VE dev0 and so on, systemd-nspawn --bind and DeviceAllow="
 )
 LOAD_OUTSIDE = Sentence(
     "driver.load-outside",
@@ -166,7 +166,7 @@ REPAIR_OUTSIDE = Sentence(
 )
 NODES_OUTSIDE = Sentence(
     "driver.nodes-outside",
-    f"This host is a container ({{kind}}). On the host outside, {GIVE_NODES}; then run again",
+    f"This host is a container ({{kind}}). On the host outside, {GIVE_NODES}. Then run again",
 )
 HOOK_IN_CONTAINER = Sentence(
     "driver.hook-in-container",

@@ -144,7 +144,9 @@ SAME_REPOSITORY = Sentence(
     "apt.same-repository",
     "it names the same repository, which this collection's own source names from now on; apt stops where two differ in their key",
 )
-APT_STOPS = "apt stops where two sources of one repository differ in their key, and this one is not taken over"
+APT_STOPS = (
+    "apt stops if two sources of one repository differ in their key, and this one is not taken over"
+)
 SOURCE_BESIDE = "a source of apt names the same repository as gpufleet_toolkit_repository"
 REMOVE_ENTRY = "Remove its entry there, or leave gpufleet_toolkit_repository at its default, which adds nothing beside it"
 CORRECT_LINE = (
@@ -162,7 +164,7 @@ SOURCE_TO_KEEP = Sentence(
 SOURCE_WITH_MORE = Sentence(
     "apt.source-with-more",
     SOURCE_BESIDE,
-    why=f"{APT_STOPS}: other sources are in this file, too, or more than is known of one",
+    why=f"{APT_STOPS}: the file has other sources, too, or one with fields that are unknown here",
     next=REMOVE_ENTRY,
 )
 UNKNOWN_TYPE = Sentence(
@@ -209,8 +211,9 @@ OFFER_FAILED = Sentence(
     "packages.offer-unknown",
     "whether a repository of this host has the toolkit's packages is not known",
     why="`{command}`: {problem}",
-    next="Run that on the host and correct what it reports, or give the address of a repository that has them in "
-    "gpufleet_toolkit_repository, which is added without that question, or set gpufleet_packages: ignore and install them by hand",
+    next="Run that on the host and correct what it reports. "
+    "Or set gpufleet_toolkit_repository to a repository that has them: it is added without that question. "
+    "Or set gpufleet_packages: ignore, and install them by hand",
 )
 MANAGER_FAILED = Sentence("packages.command-failed", "it did not work")
 STAYS_MISSING = Sentence(

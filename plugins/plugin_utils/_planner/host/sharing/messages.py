@@ -299,8 +299,8 @@ RECORD_LOST = Sentence(
 )
 RECORD_LOST_ABSENT = Sentence(
     "sharing.record-lost-absent",
-    "{path}, which had the modes from before, was removed since this collection wrote it, "
-    "so no compute mode or time slice was set back: "
+    "{path}, which had the modes from before, was removed since this collection wrote it. "
+    "So no compute mode or time slice was set back. "
     "`nvidia-smi -i UUID -c DEFAULT` on the host gives a GPU back, and so does a boot",
 )
 RECORD_BROKEN = Sentence(

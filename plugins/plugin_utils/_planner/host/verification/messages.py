@@ -95,8 +95,8 @@ PODMAN_BY_HAND = Sentence(
 )
 RUNTIME_ENDED_EARLY = Sentence(
     "verify.runtime-ended-early",
-    "each time the runtime's process ended before it had read the container's configuration: look in the kernel's log "
-    "(journalctl -k) for what ended it, then at free memory, kernel.pid_max and user.max_user_namespaces",
+    "each time the runtime's process ended before it had read the container's configuration. "
+    "Look for the cause in the kernel's log (journalctl -k), then at free memory, kernel.pid_max and user.max_user_namespaces",
 )
 CGROUP_NOT_MADE = Sentence(
     "verify.cgroup-not-made",
@@ -118,8 +118,8 @@ BPF_ROOM = Sentence(
 )
 NOT_MOUNTED = Sentence(
     "verify.not-mounted",
-    "the runtime did not find a file that the container is to get: if only cases that request GPUs fail, the CDI spec names one "
-    "that is gone, so run site or the module host, which writes the spec again",
+    "the runtime did not find a file that the container is to get. If only cases that request GPUs fail, "
+    "the CDI spec names a file that is gone: run site or the module host to write the spec again",
 )
 NO_SANDBOX_IMAGE = Sentence(
     "verify.no-sandbox-image",
@@ -147,8 +147,8 @@ SOCKET_SILENT = Sentence(
 )
 CDI_IGNORED = Sentence(
     "verify.cdi-ignored",
-    "no injection took place; up to containerd 2.2, CDI requests are ignored silently while enable_cdi is false: run site "
-    "or the module host, and restart containerd if its restart is due",
+    "no injection took place. Up to containerd 2.2, CDI requests are ignored silently while enable_cdi is false. "
+    "Run site or the module host, and restart containerd if its restart is due",
 )
 NOT_INJECTED = Sentence(
     "verify.not-injected",
