@@ -40,6 +40,6 @@ def test_each_page_has_questions() -> None:
 @pytest.mark.parametrize("page", QUESTIONS)
 def test_a_page_answers_its_questions(page: str) -> None:
     questions = QUESTIONS[page]
-    assert len({question["ask"] for question in questions}) == len(questions) == 3
+    assert len({question["ask"] for question in questions}) == len(questions) >= 3
     assert all(question["answer"] for question in questions)
     assert list_unanswered((DOCS / page).read_text(), questions) == []
