@@ -40,12 +40,12 @@ class ActionModule(ActionBase):
             limit=diagnosis.DIAGNOSIS_SECONDS + 60,
             refusal=messages.NOT_ROOT_FOR_DIAGNOSIS.fill(),
         )
-        before = ask([diagnosis.ask_for_server()])
+        before = ask(diagnosis.list_server_questions())
         unmade = diagnosis.explain_no_server(before)
         if unmade:
             return {"changed": False, "diagnosis": diagnosis.describe_unmade_diagnosis(unmade)}
         # the question about the server comes after the diagnosis, which took minutes
-        obs = ask([diagnosis.ask_for_diagnosis(), diagnosis.ask_for_server()])
+        obs = ask([diagnosis.ask_for_diagnosis(), *diagnosis.list_server_questions()])
         judged = diagnosis.read_diagnosis(obs, before)
         answer = {"changed": False, "diagnosis": judged}
         if not judged["failed"]:

@@ -16,8 +16,8 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Runs C(dcgmi diag -r 1), if it is installed on the host. It is ended after five minutes.
-  - Runs it only if root alone listens at port 5555 of the host, where C(dcgmi) expects C(nv-hostengine). Any user may listen there while it
-    does not run. The listener has to be the same afterwards.
+  - Runs it only if an C(nv-hostengine) that the host's systemd has started as root is the one listener at port 5555 of the host. Any user
+    may listen there while it does not run, and a container may have that port. The listener has to be the same afterwards.
   - Changes nothing of the host's configuration, but occupies the GPUs for that time. Run it on a host that is out of service, since work on
     the GPUs can make it fail.
   - The task fails if a test of the diagnosis fails. A diagnosis that could not be made is reported as not known.

@@ -53,13 +53,15 @@ echo "| Denylist                  | {verdict}                                   
 exit {status}
 END
 chmod 755 /usr/bin/dcgmi"""
-# What listens where dcgmi expects nv-hostengine. dcgmi is run only if that is root's.
-SERVER = """systemd-run -q --unit=nv-hostengine python3 -c '
-import signal, socket
+# What listens where dcgmi expects nv-hostengine. dcgmi is run only if that is the service of root's.
+SERVER = """cp "$(readlink -f /usr/bin/python3)" /usr/bin/nv-hostengine
+systemd-run -q --unit=nv-hostengine /usr/bin/nv-hostengine -c '
+import socket
 server = socket.socket()
 server.bind(("127.0.0.1", 5555))
-server.listen(1)
-signal.pause()'
+server.listen(8)
+while True:
+    server.accept()[0].close()'
 until grep -q ":15B3 " /proc/net/tcp; do :; done"""
 CRASHES = "[Service]\nExecStartPre=/bin/false\n"
 # Packages are there already, so all that differs is ours. Work ends on no host, so no host of these

@@ -38,8 +38,22 @@ def probed(host: Host, answer: str) -> None:
     host.program("/", answer)
 
 
+def listen(*listeners: tuple[int, int, list[int]], reached: bool = True) -> str:
+    """Return what the probe prints: of each listener the user, the inode, and the processes."""
+    names = ("uid", "inode", "pids")
+    told = [dict(zip(names, listener, strict=True)) for listener in listeners]
+    return json.dumps({"listeners": told, "reached": reached})
+
+
 # nv-hostengine, which root's systemd has started
-ROOTS = '{"listeners": [{"uid": 0, "inode": 7}]}'
+ENGINE = 40
+ROOTS = listen((0, 7, [ENGINE]))
+
+
+def start_engine(host: Host) -> None:
+    unit = "nvidia-dcgm.service"
+    host.process(ENGINE, "/usr/bin/nv-hostengine", "-n", unit=unit)
+    host.units({unit: {"MainPID": str(ENGINE)}})
 
 
 def play_in_turn(host: Host, answers: list[str]) -> dict[str, Any]:
@@ -130,6 +144,7 @@ def test_a_diagnosis_that_fails_is_a_failure(
     host: Host, verdict: str, status: int, failed: bool, known: bool
 ) -> None:
     host.program(LINE, TABLE.format(verdict), status=status)
+    start_engine(host)
     probed(host, ROOTS)
     found = host.task("gpu_diagnose")
     assert bool(found.get("failed")) is failed, found
@@ -139,20 +154,29 @@ def test_a_diagnosis_that_fails_is_a_failure(
     assert len(host.wire) == 4, "one request and one answer each"
 
 
-OTHERS = '{"listeners": [{"uid": 0, "inode": 7}, {"uid": 1000, "inode": 8}]}'
+OTHERS = listen((0, 7, [ENGINE]), (1000, 8, []))
+NOBODY = listen(reached=False)
 NO_SERVER = "gpu-health.diagnosis-no-server"
+UNVERIFIED = "gpu-health.diagnosis-server-unverified"
 
 
 @pytest.mark.parametrize(
     ("first", "second", "code", "runs"),
     [  # who listens where dcgmi connects to, before and after
         (ROOTS, ROOTS, "", True),
-        ('{"listeners": []}', "", NO_SERVER, False),
+        (NOBODY, "", NO_SERVER, False),
+        # root of a container with the host's network, or docker-proxy for a published port
+        (listen((0, 7, [])), "", UNVERIFIED, False),
+        # one that calls itself so, and that the host's systemd has not started
+        (listen((0, 7, [41])), "", UNVERIFIED, False),
+        (listen((0, 7, [ENGINE]), (0, 8, [])), "", UNVERIFIED, False),
+        # a rule of the packet filter sends the port to a container
+        (listen((0, 7, [ENGINE]), reached=False), "", "gpu-health.diagnosis-diverted", False),
         (OTHERS, "", "gpu-health.diagnosis-server-of-another", False),
         ("no JSON", "", "gpu-health.diagnosis-server-unknown", False),
         (ROOTS, OTHERS, "gpu-health.diagnosis-server-of-another", True),
-        (ROOTS, '{"listeners": []}', NO_SERVER, True),
-        (ROOTS, ROOTS.replace("7", "9"), "gpu-health.diagnosis-server-changed", True),
+        (ROOTS, NOBODY, NO_SERVER, True),
+        (ROOTS, listen((0, 9, [ENGINE])), "gpu-health.diagnosis-server-changed", True),
     ],
 )
 def test_only_the_server_of_root_is_asked(
@@ -160,6 +184,7 @@ def test_only_the_server_of_root_is_asked(
 ) -> None:
     """Any user may listen at that port: the failed test of a stranger counts for nothing."""
     host.program(LINE, TABLE.format("Pass" if not code else "Fail"))
+    start_engine(host)
     if not runs:
         probed(host, first)
         found = host.task("gpu_diagnose")

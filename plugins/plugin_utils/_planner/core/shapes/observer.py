@@ -214,7 +214,12 @@ _MACHINE = TableShape(
     {"architecture": WORD, "vendor": VERSION, "flags": Items(WORD, 4096), "library": VERSION}
 )
 _REACH = TableShape({"tried": Flag(), "reached": Flag(), "why": MESSAGE})
-_LISTENERS = TableShape({"listeners": Items(TableShape({"uid": ID, "inode": NUMBER}), 64)})
+_LISTENERS = TableShape(
+    {
+        "listeners": Items(TableShape({"uid": ID, "inode": NUMBER, "pids": Items(PID)}), 64),
+        "reached": Flag(),
+    }
+)
 PROBES: Mapping[str, Shape] = {
     "nvml": _NVML,
     "gpu_state": _GPU_STATE,

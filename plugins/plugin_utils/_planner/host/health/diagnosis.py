@@ -26,8 +26,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.heal
 DIAGNOSIS = ("dcgmi", "diag", "-r", "1")
 DIAGNOSIS_SECONDS = 300
 # Where dcgmi connects to without `--host`. Any user may listen there while no nv-hostengine does,
-# and the protocol knows no password. dcgmi is root's, so it is not even run then.
+# and the protocol knows no password. dcgmi is root's, so it is not even run then. That a socket is
+# root's proves little: root of a container with the host's network has one, and so does
+# docker-proxy for a port that a container publishes.
 PORT = 5555
+SERVER = "nv-hostengine"
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 MOST_TESTS = 64  # that failed: twice as many as DCGM has in all
 # A line of its table, `| NVML Library | Pass |`; of a GPU since DCGM 4, `| | GPU0: Fail |`.
@@ -40,20 +43,35 @@ VERDICT = re.compile(
 
 def ask_for_server() -> queries.Question:
     """Ask who listens where dcgmi connects to."""
-    return queries.ask_for_probe("listeners", {"port": PORT, "tables": list(TABLES)})
+    args = {"port": PORT, "tables": list(TABLES), "program": SERVER}
+    return queries.ask_for_probe("listeners", args)
+
+
+def list_server_questions() -> list[queries.Question]:
+    """List the questions about the server. Its socket is asked last, after minutes of diagnosis."""
+    return [queries.ask_for_processes([SERVER]), ask_for_server()]
 
 
 def explain_no_server(obs: Observation) -> str:
-    """Return why the diagnosis is not run, '' if root alone listens where dcgmi connects to."""
-    answer = obs.get_answer_or_error(ask_for_server())
-    if "error" in answer:
-        cause = answer["error"].get("message") or ""
+    """Return why the diagnosis is not run, '' if root's nv-hostengine alone listens where dcgmi
+    connects to.
+    """
+    answers = [obs.get_answer_or_error(question) for question in list_server_questions()]
+    failed = next((answer["error"] for answer in answers if "error" in answer), None)
+    if failed:
+        cause = failed.get("message") or ""
         return messages.DIAGNOSIS_SERVER_UNKNOWN.fill(port=PORT, cause=cause)
-    listeners = answer["value"]["listeners"]
+    processes, value = answers[0]["processes"], answers[1]["value"]
+    listeners = value["listeners"]
     others = [entry["uid"] for entry in listeners if entry["uid"] != 0]
     if others:
         return messages.DIAGNOSIS_OTHER_SERVER.fill(uid=others[0], port=PORT)
-    return "" if listeners else messages.DIAGNOSIS_NO_SERVER.fill(port=PORT)
+    if not listeners:
+        return messages.DIAGNOSIS_NO_SERVER.fill(port=PORT)
+    verified = {process["pid"] for process in processes if process.get("verified")}
+    if not all(verified & set(entry["pids"]) for entry in listeners):
+        return messages.DIAGNOSIS_UNVERIFIED_SERVER.fill(port=PORT)
+    return "" if value["reached"] else messages.DIAGNOSIS_DIVERTED.fill(port=PORT)
 
 
 def describe_unmade_diagnosis(why: str) -> dict[str, Any]:

@@ -29,6 +29,16 @@ DIAGNOSIS_OTHER_SERVER = Sentence(
     "user {uid} listens at port {port} of this host, where dcgmi expects root's nv-hostengine, so its answer does not count. "
     "End that program, and start nvidia-dcgm.service",
 )
+DIAGNOSIS_UNVERIFIED_SERVER = Sentence(
+    "gpu-health.diagnosis-server-unverified",
+    "another program than the nv-hostengine of the host's systemd listens at port {port} of this host, so its answer does not count. "
+    "End that program or container, and start nvidia-dcgm.service",
+)
+DIAGNOSIS_DIVERTED = Sentence(
+    "gpu-health.diagnosis-diverted",
+    "a connection to port {port} of this host does not end at its nv-hostengine, so its answer does not count. "
+    "See whether a rule of the packet filter sends this port to a container",
+)
 DIAGNOSIS_SERVER_UNKNOWN = Sentence(
     "gpu-health.diagnosis-server-unknown", "the listener at port {port} is not known ({cause})"
 )
