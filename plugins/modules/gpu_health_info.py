@@ -194,6 +194,7 @@ kernel_log:
             - V(fell_off) is one that has fallen off the bus.
             - V(not_started) is one that the driver could not start.
             - V(not_probed) is one that the driver did not take.
+            - V(reset_due) is one that serves nothing before its reset.
             - V(switch) is a fatal error (SXid) of an NVSwitch.
           type: str
           returned: always

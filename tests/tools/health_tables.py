@@ -48,7 +48,7 @@ def build_line_table() -> str:
             form.row.what.partition(" ({time}")[0].format(pci="..."),
             f"`{form.step}`",
         ]
-        for form in log_lines.FORMS
+        for form in {**log_lines.BY_KIND_UNNAMED, **log_lines.BY_KIND}.values()
     ]
     switch = ["`switch`", "an NVSwitch has a fatal error (SXid)", "`reboot`"]
     return table(["kind", "meaning", "step"], [*rows, switch])

@@ -35,7 +35,7 @@ class LineForm:
     """The form of a line about a device.
 
     kind: its name, which is also the group that holds the device's address. pattern: with {a} for
-    the address. step: what a person does about it. row: its sentence.
+    the address; of a line without one, with a group unnamed_KIND. step: what a person does about it. row: its sentence.
     """
 
     kind: str
@@ -86,26 +86,44 @@ SWITCH = r"nvidia-nvswitch\d{1,3}: SXid \(PCI:(?P<switch>" + ADDRESS + r")\.[0-7
 SXID = SWITCH + r"(?P<sxid>\d{1,5}), Fatal\b"
 # krcErrorLog in src/nvidia/src/kernel/gpu/rc/kernel_rc.c: `NVRM: Xid (PCI:0000:41:00): 79,
 # pid=1234, name=python, ...`; with MIG the instance follows the address, older drivers have no
-# `PCI:`. Errors of NVLink 5 tell their severity, and 154 its new action (gpu/gpu.c). The last word
-# of a severity counts: a process may have one in its name, which stands before.
+# `PCI:`. Errors of NVLink 5 tell their severity, and 154 its new action (gpu/gpu.c). A process may
+# have any name of 15 bytes, which stands before the severity. So that counts only with the words
+# after it, for which such a name has no room, and of several the last one. A line of 154 ends with
+# the action: others can begin like it, as a rule of the packet filter that writes to the log.
 XID = (
     r"NVRM: Xid \((?:PCI:)?(?P<pci>" + ADDRESS + r")[^)]{0,40}\): (?P<xid>\d{1,5})\b"
-    r"(?:, GPU recovery action changed from 0x[0-9a-f]{1,8} \([^)]{0,60}\) to 0x(?P<recovery>[0-9a-f]{1,8})"
-    r"|.{0,120}, ?[A-Z_0-9/]{2,60} {1,4}(?P<severity>Nonfatal|Fatal) )?"
+    r"(?:, GPU recovery action changed from 0x[0-9a-f]{1,8} \([^)]{0,60}\) to 0x(?P<recovery>[0-9a-f]{1,8}) \([^)]{0,60}\)$"
+    r"|.{0,120}, ?[A-Z_0-9/]{2,60} {1,4}(?P<severity>Nonfatal|Fatal) {1,4}XC\d{1,3} i\d{1,3} Link -?\d{1,3}\b)?"
 )
-# Lines without an address: the last of the three that some drivers write as a record each, and how
-# drivers before branch 430 told of a GPU that could not be started (microsoft/pai#4344).
-UNNAMED: Mapping[str, str] = {
-    "off_bus": r"NVRM: (?P<unnamed_off_bus>fallen) off the bus and is not responding",
-    "not_started": r"NVRM: (?P<unnamed_not_started>RmInitAdapter) failed!",
-}
+# Lines without an address: the last of the three that some drivers write as a record each, how
+# drivers before branch 430 told of a GPU that could not be started (microsoft/pai#4344), and what
+# the open modules write where GSP, the GPU's own processor, serves no channel any more
+# (src/nvidia/src/libraries/utils/nvassert.c; _kgspRpcSanityCheck in gpu/gsp/kernel_gsp.c).
+UNNAMED: tuple[LineForm, ...] = (
+    LineForm(
+        "off_bus",
+        "NVRM: (?P<unnamed_off_bus>fallen) off the bus and is not responding",
+        "reboot",
+        messages.OFF_BUS_UNNAMED,
+    ),
+    LineForm(
+        "not_started",
+        "NVRM: (?P<unnamed_not_started>RmInitAdapter) failed!",
+        "reboot",
+        messages.DRIVER_NOT_STARTED_UNNAMED,
+    ),
+    LineForm(
+        "reset_due",
+        r"NVRM: (?:GPU\d{1,4} )?(?P<unnamed_reset_due>nv(?:Assert|Check)\w{1,30}): "
+        r"(?:Assertion|Check) failed: Reset required \[NV_ERR_RESET_REQUIRED\]",
+        "reset",
+        messages.RESET_DUE_UNNAMED,
+    ),
+)
 OTHERS = (form.pattern.format(a=f"(?P<{form.kind}>{ADDRESS})") for form in FORMS)
-PATTERN = f"^(?:{'|'.join((XID, SXID, *UNNAMED.values(), *OTHERS))})"
+PATTERN = f"^(?:{'|'.join((XID, SXID, *(form.pattern for form in UNNAMED), *OTHERS))})"
 BY_KIND: Mapping[str, LineForm] = {form.kind: form for form in FORMS}
-ROWS_WITHOUT_ADDRESS: Mapping[str, Sentence] = {
-    "off_bus": messages.OFF_BUS_UNNAMED,
-    "not_started": messages.DRIVER_NOT_STARTED_UNNAMED,
-}
+BY_KIND_UNNAMED: Mapping[str, LineForm] = {form.kind: form for form in UNNAMED}
 
 
 def parse_line(groups: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -121,9 +139,9 @@ def parse_line(groups: Mapping[str, Any]) -> dict[str, Any] | None:
         number = read_whole(texts["sxid"])
         told = {"kind": "switch", "sxid": number, "pci": texts.get("switch", ""), "step": "reboot"}
         return check_address(told) if number is not None else None
-    unnamed = next((kind for kind in UNNAMED if f"unnamed_{kind}" in texts), None)
+    unnamed = next((form for form in UNNAMED if f"unnamed_{form.kind}" in texts), None)
     if unnamed:
-        return {"kind": unnamed, "pci": "", "step": BY_KIND[unnamed].step}
+        return {"kind": unnamed.kind, "pci": "", "step": unnamed.step}
     form = next((form for form in FORMS if form.kind in texts), None)
     if form is None:
         return None
@@ -161,5 +179,5 @@ def describe_line(line: Mapping[str, Any]) -> str:
     if line["kind"] == "switch":
         return messages.SXID.fill(sxid=line["sxid"], **values)
     if not line["pci"]:
-        return ROWS_WITHOUT_ADDRESS[str(line["kind"])].fill(time=line["time"])
+        return BY_KIND_UNNAMED[str(line["kind"])].row.fill(time=line["time"])
     return BY_KIND[str(line["kind"])].row.fill(**values)

@@ -72,6 +72,9 @@ DRIVER_NOT_STARTED = Sentence(
 DRIVER_NOT_STARTED_UNNAMED = Sentence(
     "gpu-health.not-started-unnamed", "the driver could not start a GPU ({time})"
 )
+RESET_DUE_UNNAMED = Sentence(
+    "gpu-health.reset-due-unnamed", "a GPU that serves nothing before its reset ({time})"
+)
 NOT_PROBED = Sentence("gpu-health.not-probed", "the driver did not take the GPU {pci} ({time})")
 
 # ---------------------------------------------------------------- what a person does

@@ -32,7 +32,11 @@ ORDER: tuple[Step, ...] = (
 )
 CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 # The columns "Code" and "Resolution Bucket (Immediate Action)" of that page, as of October 2025.
-# Numbers that it calls unused are left out, and count as unknown ones.
+# Numbers that it calls unused are left out, and count as unknown ones. So are those that it has
+# without an immediate action (162 to 170), and those that only the driver names (173 to 176 in
+# src/common/sdk/nvidia/inc/nverror.h of open-gpu-kernel-modules 595.45.04). 171 and 172 have no
+# action of their own there either: it calls them details of 48, an uncorrectable error of DRAM or
+# SRAM, so they have its action.
 ACTIONS: Mapping[str, tuple[int, ...]] = {
     "IGNORE": (
         37, 38, 43, 44, 63, 66, 67, 92, 93, 106, 107, 121, 137, 141, 152, 153, 157, 160, 161,
@@ -44,7 +48,7 @@ ACTIONS: Mapping[str, tuple[int, ...]] = {
     ),
     "WORKFLOW_XID_45": (45,),
     "RESET_GPU": (46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158),
-    "WORKFLOW_XID_48": (48,),
+    "WORKFLOW_XID_48": (48, 171, 172),
     "WORKFLOW_NVLINK_ERR": (74,),
     "WORKFLOW_NVLINK5_ERR": (144, 145, 146, 147, 148, 149, 150),
     "RESTART_BM": (79,),

@@ -172,6 +172,7 @@ LOGS = [
     (log(), log((101, 31), (102, 119), last=120), sick(119), [application(31)]),
     # the host was booted since: all of it is new
     (log(), log((3, 74), boot="c", last=5), sick(74), []),
+    (log(), log(first=101, last=500), "", []),  # the next line is still there
     (log(), log(first=102, last=500), "", [WRITTEN_OVER]),
     (log(), log(boot="c", first=9), "", [WRITTEN_OVER]),
     (log(), log((101, 79), last=120, complete=False), sick(79),

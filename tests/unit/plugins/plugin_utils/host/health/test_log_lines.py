@@ -56,7 +56,11 @@ LINES: list[tuple[str, dict[str, Any] | None]] = [
     (f"NVRM: Xid (PCI:0019:01:00): 149, NETIR Fatal XC0 i0 Link -1 {NETIR}", xid(149, "reset", "0019:01:00")),
     (f"NVRM: Xid (PCI:0018:01:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 {NETIR}", xid(145, "none", "0018:01:00")),
     (f"NVRM: Xid (PCI:0018:01:00): 145, pid=17, name=python, RLW_RXPIPE Nonfatal XC0 i0 Link 13 {NETIR}", xid(145, "none", "0018:01:00")),
-    (f"NVRM: Xid (PCI:0018:01:00): 145, pid=17, name=, AB Nonfatal , RLW_RXPIPE Fatal XC0 i0 {NETIR}", xid(145, "reset", "0018:01:00")),
+    (f"NVRM: Xid (PCI:0018:01:00): 145, pid=17, name=, AB Nonfatal , RLW_RXPIPE Fatal XC0 i0 Link 03 {NETIR}",
+     xid(145, "reset", "0018:01:00")),
+    # a process' name is no severity: 15 bytes of it, before a text without one
+    ("NVRM: Xid (PCI:0018:01:00): 145, pid=17, name=, AB Nonfatal X, an error", xid(145, "reset", "0018:01:00")),
+    ("NVRM: Xid (PCI:0018:01:00): 149, pid=17, name=, A_ Nonfatal XC, Placeholder message", xid(149, "reset", "0018:01:00")),
     ("NVRM: Xid (PCI:0009:01:00): 154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
      xid(154, "reset", "0009:01:00")),
     ("NVRM: Xid (PCI:0019:01:00): 154, GPU recovery action changed from 0x4 (Drain and Reset) to 0x1 (GPU Reset Required)",
@@ -65,6 +69,9 @@ LINES: list[tuple[str, dict[str, Any] | None]] = [
      xid(154, "reboot", "0019:01:00")),
     ("NVRM: Xid (PCI:0019:01:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
      xid(154, "none", "0019:01:00")),
+    # a rule of the packet filter has written the beginning of such a line
+    ("NVRM: Xid (PCI:0019:01:00): 154, GPU recovery action changed from 0x1 (x) to 0x0 (None)IN=eth0 OUT= SRC=192.0.2.1",
+     xid(154, "support", "0019:01:00")),
     # github.com/NVIDIA/NVSentinel/issues/155: no Xid goes with these
     (OFF_BUS.format("0000:b3:00", "26b5"), line("off_bus", "0000:b3:00")),
     # the same of drivers before, and as three records
@@ -94,6 +101,12 @@ LINES: list[tuple[str, dict[str, Any] | None]] = [
     ("NVRM: GPU at PCI:0000:41:00: GPU-1ab0b0e7", None),
     ("audit: comm=\"NVRM: Xid (PCI:0000:41:00): 79\"", None),
     ("NVRM: Xid (PCI:0000:41:00): soon", None),
+    # github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/982, of a GB200; newer drivers name the GPU by its number
+    ("NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned from a @ b.c:2827",
+     line("reset_due", "", "reset")),
+    ("NVRM: GPU2 nvCheckOkFailedNoLog: Check failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned from x @ y.c:1",
+     line("reset_due", "", "reset")),
+    ("NVRM: nvAssertFailedNoLog: Assertion failed: 0 @ kernel_gsp.c:1476", None),
     # what a healthy H100 with driver 580.159.04 logs at its boot
     ("NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (a@b)  ", None),
     ("NVRM: gpuClearFbhubPoisonIntrForBug2924523_GA100: FBHUB Interrupt detected. Clearing it.", None),
@@ -134,8 +147,10 @@ XIDS = [
     (140, {}, "reset"), (143, {}, "reset"), (151, {}, "reboot"), (158, {}, "reset"),
     (145, {"severity": "Nonfatal"}, "none"), (145, {"severity": "Fatal"}, "reset"), (145, {}, "reset"),
     (154, {"recovery": 0}, "none"), (154, {"recovery": 4}, "reset"), (154, {"recovery": 9}, "support"), (154, {}, "support"),
+    (171, {}, "reset"), (172, {}, "reset"),  # details of 48
     (1, {}, "support"),  # unused
-    (167, {}, "support"),  # without a word in the catalogue
+    *((number, {}, "support") for number in range(162, 171)),  # without an action in the catalogue
+    *((number, {}, "support") for number in range(173, 177)),  # of drivers that are newer than it
     (9999, {}, "support"),
 ]  # fmt: skip
 

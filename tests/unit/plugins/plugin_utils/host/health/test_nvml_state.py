@@ -61,6 +61,9 @@ STATES: list[tuple[list[dict[str, Any]], list[tuple[str, str, bool]]]] = [
     # github.com/scitix/sichek/pull/121: counters are 0, and new contexts fail
     ([gpu(recovery=1)], [("recovery-due", "reset", True)]),
     ([gpu(recovery=2, lost=16)], [("recovery-due", "reboot", True)]),
+    # each action of the driver has its step, that about the IMEX domain (5) one of the fabric
+    *(([gpu(recovery=action)], [("recovery-due", step, True)]) for action, step in
+      ((3, "reset"), (4, "reset"), (5, "fabric"), (6, "reboot"), (7, "reboot"))),
     ([gpu(recovery=99)], [("recovery-due", "support", True)]),
     ([gpu(**fabric(0))], []),
     ([gpu(**fabric(1))], [("fabric-not-joined", "fabric", True)]),
