@@ -87,6 +87,7 @@ platform:
       description:
         - V(pcie), V(nvswitch), V(nvlink5) (eight B200 or B300), V(rack) (GB200 or GB300), or V(none) for a host without a GPU.
         - V(vgpu-guest), V(vgpu-manager), V(passthrough), V(confidential) and V(integrated) (Jetson, WSL) are left alone.
+        - V(unknown) is a host whose files that show the kind could not be read.
       type: str
       returned: always
     why:

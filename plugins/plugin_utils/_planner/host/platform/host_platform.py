@@ -41,7 +41,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     file_places,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import unit_state
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_packages,
+    gpus,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health.findings import (
     Finding,
 )
@@ -70,7 +74,6 @@ SYSTEMD_UNITS = [unit for unit in needs.UNITS if unit.endswith(".service")]
 # Units whose package has the driver's version: NVIDIA's and Ubuntu's are built together. Debian's
 # nvidia-persistenced has a version of its own.
 OF_DRIVERS_VERSION = (needs.FABRIC_MANAGER, needs.IMEX)
-RELEASE = re.compile(r"(?:^|:)(\d{3}\.\d{1,3}(?:\.\d{1,3})?)(?=[-+~]|$)")
 SWITCH_CLASS = "0x0680"
 CONFIDENTIAL = ("/dev/tdx_guest", "/dev/sev-guest")
 IMEX_CONFIG = "/etc/nvidia-imex/config.cfg"
@@ -164,19 +167,17 @@ def find_state(facts: PlatformFacts, unit: str) -> needs.State:
         return "disabled" if package else "absent"
     if properties.get("LoadState") == "masked":
         return "masked"
-    active = properties.get("ActiveState")
-    if active in ("active", "activating", "reloading"):
+    if unit_state.is_started(properties):
         return "running"
-    if active == "failed":
+    if unit_state.is_failed(properties):
         return "failed"
     return "stopped" if properties.get("UnitFileState") == "enabled" else "disabled"
 
 
 def find_version(facts: PlatformFacts, unit: str) -> str:
     """Return the version of the driver that the unit's package is of; '' if that is not known."""
-    versions = (facts.packages.get(name) for name in PACKAGES[unit])
-    found = (RELEASE.search(version) for version in versions if version)
-    return next((match[1] for match in found if match), "")
+    versions = (facts.packages.get(name) or "" for name in PACKAGES[unit])
+    return next(filter(None, map(driver_packages.parse_release, versions)), "")
 
 
 def compare_version(unit: str, version: str, driver: Driver) -> needs.Version:
@@ -225,9 +226,12 @@ def judge_platform(facts: PlatformFacts, driver: Driver, kubelet: Kubelet) -> Pl
     """Judge the units of a host by the table. A machine that is left alone has none, nor has one
     whose driver does not serve its GPUs.
     """
-    machine = machines.find_machine(
-        driver, len(facts.on_bus.value), facts.switches.value, facts.confidential.value
-    )
+    try:
+        machine = machines.find_machine(
+            driver, len(facts.on_bus.value), facts.switches.value, facts.confidential.value
+        )
+    except QueryFailed as error:  # as for its units: it stops no other plan
+        return Platform(machines.describe_unknown_machine(error), (), str(error))
     if not facts.asked or not machine.judged or driver.state != "ok":
         return Platform(machine, ())
     try:

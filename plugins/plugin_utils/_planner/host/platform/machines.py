@@ -12,22 +12,27 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    QueryFailed,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
     Sentence,
+    read_error_message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import messages
 
 # pcie: GPUs without a switch between them, boards of four with direct links included. nvswitch:
 # NVSwitches on PCI. nvlink5: eight B200 or B300, whose switches are InfiniBand devices. rack: GB200
-# or GB300, whose switches are in trays of their own. none: no GPU. Those after it are left alone.
+# or GB300, whose switches are in trays of their own. none: no GPU. unknown: a sign of the kind was
+# not read. These two are left alone, and so are those after them.
 Kind = Literal[
-    "pcie", "nvswitch", "nvlink5", "rack", "none", "vgpu-guest", "vgpu-manager", "passthrough",
-    "confidential", "integrated",
+    "pcie", "nvswitch", "nvlink5", "rack", "none", "unknown", "vgpu-guest", "vgpu-manager",
+    "passthrough", "confidential", "integrated",
 ]  # fmt: skip
 LEFT_ALONE: tuple[Kind, ...] = (
-    "none", "vgpu-guest", "vgpu-manager", "passthrough", "confidential", "integrated",
+    "none", "unknown", "vgpu-guest", "vgpu-manager", "passthrough", "confidential", "integrated",
 )  # fmt: skip
 # Names of NVML and procfs. HGX B200 and B300: eight GPUs (Fabric Manager's user guide, "NVLink 5").
 RACK = re.compile(r"\bGB[23]00\b")
@@ -45,6 +50,7 @@ ROWS: dict[Kind, Sentence] = {
     "nvlink5": messages.NVLINK5,
     "rack": messages.RACK,
     "none": messages.MACHINE_WITHOUT_GPU,
+    "unknown": messages.MACHINE_UNKNOWN,
     "vgpu-guest": messages.VGPU_GUEST,
     "vgpu-manager": messages.MACHINE_OF_VGPU_MANAGER,
     "passthrough": messages.PASSTHROUGH,
@@ -82,6 +88,11 @@ def find_machine(
 
 
 SHOWN_BY_PATH: tuple[Kind, ...] = ("nvswitch", "confidential")
+
+
+def describe_unknown_machine(error: QueryFailed) -> Machine:
+    """Return a machine whose kind could not be read. error: of the query that failed."""
+    return Machine("unknown", ROWS["unknown"].fill(evidence=read_error_message(error)))
 
 
 def choose_kind(

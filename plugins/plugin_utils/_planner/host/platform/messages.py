@@ -14,6 +14,9 @@ NVSWITCH = Sentence("platform.nvswitch", "GPUs behind NVSwitches ({evidence})")
 NVLINK5 = Sentence("platform.nvlink5", "eight GPUs behind NVSwitches of NVLink 5 ({evidence})")
 RACK = Sentence("platform.rack", "a compute tray of an NVLink rack ({evidence})")
 MACHINE_WITHOUT_GPU = Sentence("platform.no-gpu", "no NVIDIA GPU ({evidence})")
+MACHINE_UNKNOWN = Sentence(
+    "platform.unknown", "the kind of the machine could not be read ({evidence})"
+)
 VGPU_GUEST = Sentence(
     "platform.vgpu-guest", "a guest with a vGPU ({evidence}); its hypervisor minds the rest"
 )

@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     host_service,
     owned_file,
+    unit_state,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     messages,
@@ -84,7 +85,7 @@ def read_persistence_facts(obs: Observation) -> PersistenceFacts:
             return "absent"
         if properties.get("LoadState") == "masked":
             return "masked"
-        return "running" if properties.get("ActiveState") == "active" else "off"
+        return "running" if unit_state.is_started(properties) else "off"
 
     return PersistenceFacts(asked, Fact(read_state), host_service.read_service_facts(obs))
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.plat
 )
 
 from tests.unit import builders, gpus
+from tests.unit.coded import get_codes
 
 FM, NVLSM, IMEX, PERSISTENCED = needs.UNITS
 H100, B200, GB200 = "NVIDIA H100 80GB HBM3", "NVIDIA B200", "NVIDIA GB200"
@@ -79,6 +80,9 @@ FAILED = {"ActiveState": "failed", "UnitFileState": "enabled"}
 STOPPED = {"ActiveState": "inactive", "UnitFileState": "enabled"}
 DISABLED = {"ActiveState": "inactive", "UnitFileState": "disabled"}
 MASKED = {"LoadState": "masked", "ActiveState": "inactive"}
+STARTS = {"ActiveState": "activating", "SubState": "start-pre", "UnitFileState": "enabled"}
+# systemd waits before it starts the service again, which has ended (systemd.service(5), Restart=)
+ENDS_AGAIN = {"ActiveState": "activating", "SubState": "auto-restart", "UnitFileState": "enabled"}
 WELL = {
     FM: (RUNS, {"nvidia-fabricmanager": f"{DRIVER}-1"}),
     NVLSM: (None, {"nvlsm": "2025.10.11-1"}),
@@ -97,8 +101,9 @@ def judge(
     kubelet: bool = False,
     version: str = DRIVER,
     error: str = "",
+    answers: dict[str, Any] | None = None,
 ) -> host_platform.Platform:
-    """Judge a host whose units are well but for those that are given."""
+    """Judge a host whose units are well but for those that are given. answers: other ones."""
     every = {**WELL, **(units or {})}
     buses = [f"0000:{at:02x}:00.0" for at in range(0x10, 0x10 + count)]
     pci = {
@@ -125,14 +130,15 @@ def judge(
         packages.update(installed)
         if properties is not None:
             states[unit] = {"LoadState": "loaded", **properties}
-    answers = {
+    given = {
         str(questions[0]["id"]): {"units": states},
         str(questions[1]["id"]): {"manager": "dpkg", "installed": packages},
         str(dra.REGISTERED["id"]): {"files": sockets},
+        **(answers or {}),
     }
     if error:
-        answers[str(questions[1]["id"])] = {"error": {"kind": "failed", "message": error}}
-    seen = builders.obs(files=files, answers=answers)
+        given[str(questions[1]["id"])] = {"error": {"kind": "failed", "message": error}}
+    seen = builders.obs(files=files, answers=given)
     facts = host_platform.read_platform_facts(Policy(), seen)
     return host_platform.judge_platform(facts, driver(model, count, version), Kubelet(kubelet))
 
@@ -159,6 +165,12 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str, str]]]] = {
     "stopped": ({"units": {FM: (STOPPED, SAME)}}, [(FM, "wrong", "fabric-manager-off")]),
     "masked": ({"units": {FM: (MASKED, SAME)}}, [(FM, "wrong", "fabric-manager-off")]),
     "failed": ({"units": {FM: (FAILED, SAME)}}, [(FM, "wrong", "fabric-manager-failed")]),
+    "on its way": ({"units": {FM: (STARTS, SAME)}}, []),
+    "over and over": ({"units": {FM: (ENDS_AGAIN, SAME)}}, [(FM, "wrong", "fabric-manager-failed")]),
+    "an epoch of 0": ({"units": {FM: (RUNS, {"nvidia-fabric-manager": f"0:{DRIVER}-1"})}}, []),
+    "an epoch of 0, and another version": (
+        {"units": {FM: (RUNS, {"nvidia-fabric-manager": "0:580.126.09-1"})}}, [(FM, "wrong", "fabric-manager-version")],
+    ),
     # github.com/NVIDIA/gpu-operator/issues/610: it fails without switches, and that is harmless
     "failed without switches": ({"switch": False, "units": {FM: (FAILED, SAME)}}, []),
     "none without switches": ({"switch": False, "units": {FM: NONE}}, []),
@@ -182,6 +194,17 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str, str]]]] = {
     "IMEX of another version": (
         {"model": GB200, "count": 4, "switch": False, "units": {FM: NONE, IMEX: (RUNS, {"nvidia-imex-580": "580.126.09-1"})}},
         [(IMEX, "wrong", "imex-version")],
+    ),
+    "IMEX stopped, of another version": (
+        {"model": GB200, "count": 4, "switch": False, "units": {FM: NONE, IMEX: (STOPPED, {"nvidia-imex-580": "580.126.09-1"})}},
+        [(IMEX, "wrong", "imex-version")],
+    ),
+    "IMEX disabled, of another version": (
+        {"model": GB200, "count": 4, "switch": False, "units": {FM: NONE, IMEX: (DISABLED, {"nvidia-imex-580": "580.126.09-1"})}}, [],
+    ),
+    "IMEX over and over": (
+        {"model": GB200, "count": 4, "switch": False, "units": {FM: NONE, IMEX: (ENDS_AGAIN, IMEX_SAME)}},
+        [(IMEX, "advise", "imex-failed")],
     ),
     "IMEX off, of another version": (
         {"model": GB200, "count": 4, "switch": False, "units": {FM: NONE, IMEX: (MASKED, {"nvidia-imex-580": "580.126.09-1"})}}, [],
@@ -210,6 +233,8 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str, str]]]] = {
     "IMEX that failed beside switches": ({"units": {IMEX: (FAILED, IMEX_SAME)}}, []),
     # github.com/NVIDIA/nvidia-docker/issues/1279
     "no persistence": ({"units": {PERSISTENCED: (DISABLED, {})}}, [(PERSISTENCED, "advise", "persistence-off")]),
+    "persistence on its way": ({"units": {PERSISTENCED: (STARTS, {})}}, []),
+    "persistence over and over": ({"units": {PERSISTENCED: (ENDS_AGAIN, {})}}, [(PERSISTENCED, "advise", "persistence-off")]),
     "no persistenced": ({"units": {PERSISTENCED: NONE}}, []),
     "Debian's persistenced": ({"units": {PERSISTENCED: (RUNS, {"nvidia-persistenced": "535.171.04-1"})}}, []),
 }  # fmt: skip
@@ -241,6 +266,31 @@ def test_a_query_that_failed_leaves_the_units_unknown() -> None:
     platform = judge(error="the package database is locked")
     assert (platform.needs, "locked" in platform.unknown) == ((), True)
     assert host_platform.list_platform_findings(platform) == []
+
+
+def test_a_kind_that_could_not_be_read_leaves_the_host_unjudged() -> None:
+    nodes = {"glob:/dev/nvidia*": {"error": {"kind": "failed", "message": "it hangs"}}}
+    platform = judge(units={FM: (FAILED, OTHER)}, answers=nodes)
+    assert (platform.machine.kind, platform.machine.why.code) == ("unknown", "platform.unknown")
+    assert (platform.needs, "it hangs" in platform.unknown) == ((), True)
+    assert host_platform.list_platform_findings(platform) == []
+
+
+# The option `persistence`, and the codes of the advice.
+@pytest.mark.parametrize(
+    ("persistence", "codes"),
+    [
+        ("advise", ["platform.fabric-manager-off", "platform.persistence-off"]),
+        ("enabled", ["platform.fabric-manager-off"]),  # the plan starts it
+        ("ignore", ["platform.fabric-manager-off"]),
+    ],
+)
+def test_only_persistence_is_advised_on_by_a_policy(
+    persistence: Literal["advise", "enabled", "ignore"], codes: list[str]
+) -> None:
+    platform = judge(units={FM: (STOPPED, SAME), PERSISTENCED: (STOPPED, {})})
+    advice = host_platform.advise_on_platform(Policy(persistence=persistence), platform)
+    assert get_codes(advice) == codes
 
 
 def test_a_machine_that_is_left_alone_has_no_needs() -> None:

@@ -31,6 +31,8 @@ from tests.unit.records import ONE_GPU
 ENABLED = Policy(persistence="enabled")
 OFF = {"ActiveState": "inactive", "UnitFileState": "disabled"}
 RUNS = {"ActiveState": "active", "UnitFileState": "enabled"}
+STARTS = {"ActiveState": "activating", "SubState": "start", "UnitFileState": "enabled"}
+ENDS_AGAIN = {"ActiveState": "activating", "SubState": "auto-restart", "UnitFileState": "enabled"}
 MASKED = {"LoadState": "masked", "ActiveState": "inactive"}
 BROKEN, NONE = Driver("broken", "580.1", (), "apart"), Driver("none", "", (), "no GPU")
 WANTED, ORDERED = persistence.WANTED, persistence.ORDERED
@@ -57,6 +59,8 @@ CASES: dict[str, tuple[Policy, dict[str, str] | None, dict[str, str], Driver, se
     "off": (ENABLED, OFF, {}, ONE_GPU, {WANTED, ORDERED}, True, []),
     "it runs": (ENABLED, RUNS, {}, ONE_GPU, {WANTED, ORDERED}, False, []),
     "all is so": (ENABLED, RUNS, BOTH, ONE_GPU, set(), False, []),
+    "on its way": (ENABLED, STARTS, BOTH, ONE_GPU, set(), False, []),
+    "it ends over and over": (ENABLED, ENDS_AGAIN, BOTH, ONE_GPU, set(), True, []),
     "it was stopped": (ENABLED, OFF, BOTH, ONE_GPU, set(), True, []),
     "another's order": (ENABLED, RUNS, OTHERS, ONE_GPU, {ORDERED}, False, []),
     "not installed": (ENABLED, None, {}, ONE_GPU, set(), False, ["persistence.absent"]),
