@@ -101,7 +101,7 @@ NOUVEAU_LOADED = Sentence(
 )
 NOUVEAU_NOT_KEPT_OUT = Sentence(
     "keeping.nouveau-not-kept-out",
-    "Nothing keeps nouveau out: kernel {kernel} has it, and no file of the driver in modprobe.d was found",
+    "Nothing keeps nouveau out: kernel {kernel} has it, and neither modprobe.d nor the kernel's command line forbids it",
     why="at the next boot it may take the GPUs before NVIDIA's module does",
     next="Install the driver's package again, or write blacklist nouveau to a file in /etc/modprobe.d and make the initial RAM disk again",
 )

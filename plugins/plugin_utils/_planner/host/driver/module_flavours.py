@@ -56,12 +56,14 @@ OPEN_NAME = "Open Kernel Module"  # in /proc/driver/nvidia/version
 # What builds or brings the modules: NVIDIA's, Debian's, Ubuntu's and SUSE's names
 OPEN_PACKAGES = re.compile(
     r"kmod-nvidia-open.*|nvidia-(?:kernel-)?open(?:-kernel)?-dkms|nvidia-open-kernel-.*"
-    r"|nvidia-dkms-\d+(?:-server)?-open|linux-modules-nvidia-\d+(?:-server)?-open-.*"
+    r"|nvidia-(?:dkms|headless|headless-no-dkms)-\d+(?:-server)?-open"
+    r"|linux-modules-nvidia-\d+(?:-server)?-open-.*"
     r"|nvidia-open-driver-.*-kmp.*|nvidia-kernel-open-dkms"
 )
 PROPRIETARY_PACKAGES = re.compile(
-    r"kmod-nvidia-latest-dkms|nvidia-kernel-dkms|nvidia-dkms(?:-\d+(?:-server)?)?"
-    r"|linux-modules-nvidia-\d+(?:-server)?-(?!open).*|nvidia-driver-G\d+-kmp.*"
+    r"kmod-nvidia-latest-dkms|nvidia-kernel-dkms|nvidia-dkms"
+    r"|nvidia-(?:dkms|headless|headless-no-dkms)-\d+(?:-server)?"
+    r"|linux-modules-nvidia-\d+-(?!(?:server-)?open-).*|nvidia-driver-G\d+-kmp.*"
     r"|nvidia-tesla(?:-\d+)?-kernel-dkms"
 )
 

@@ -11,12 +11,15 @@ another one that is the newest.
 from __future__ import annotations
 
 import dataclasses as dc
+import posixpath
 import re
+from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     WHOLE,
@@ -27,13 +30,44 @@ NAME = "next boot"
 DKMS_SOURCES = "/var/lib/dkms/nvidia*/*/source"
 # A build that succeeds moves its log away (dkms(8): it is kept below the kernel's folder then).
 DKMS_LOGS = "/var/lib/dkms/nvidia*/*/build/make.log"
-# Files that come with a driver and keep nouveau out: NVIDIA's packages, Ubuntu's and SUSE's in
-# /usr/lib, Debian's and the .run file's in /etc.
-KEEPERS = (
+# Where modprobe reads its settings. Of files with one name it takes that of the first directory
+# (modprobe.d(5)).
+SETTINGS_OF_MODULES = (
+    "/etc/modprobe.d",
+    "/run/modprobe.d",
+    "/usr/local/lib/modprobe.d",
+    "/usr/lib/modprobe.d",
+    "/lib/modprobe.d",
+)
+# Files that come with a driver: NVIDIA's packages, Ubuntu's and SUSE's in /usr/lib, Debian's and
+# the .run file's in /etc. Only where none of these keeps nouveau out are all others read as well.
+NAMED_FILES = (
     "/usr/lib/modprobe.d/*nvidia*.conf",
     "/lib/modprobe.d/*nvidia*.conf",
     "/etc/modprobe.d/*nvidia*.conf",
     "/etc/modprobe.d/*nouveau*.conf",
+)
+EVERY_FILE = tuple(f"{directory}/*.conf" for directory in SETTINGS_OF_MODULES)
+# A rule of such a file that keeps nouveau out; "#" stands for what does not leave the host. With
+# modeset=0 nouveau takes no device (nouveau_drm_init in drivers/gpu/drm/nouveau/nouveau_drm.c). An
+# alias doesn't keep it out: a device names the module by an alias of its own.
+OUT_BY_FILE = (
+    r"(?m)^[ \t]*(?:blacklist[ \t]+nouveau|install[ \t]+nouveau[ \t]+(?:/usr)?/s?bin/(?:true|false)"
+    r"|options[ \t]+nouveau[ \t]+(?:[\w.]{1,64}=[\w.,:-]{0,64}[ \t]+){0,8}modeset=0)(?=[ \t#]|$)"
+)
+# The command line of the running kernel, which that of the next boot usually is. module_blacklist
+# is the kernel's own, modprobe.blacklist that of modprobe; rd.driver.blacklist ends with the
+# initramfs, so that udev loads the module afterwards (kernel-parameters.txt, modprobe(8),
+# dracut.cmdline(7)).
+COMMAND_LINE = "/proc/cmdline"
+OUT_BY_COMMAND_LINE = (
+    r"(?:(?:module[_-]blacklist|modprobe\.blacklist)=(?:[\w-]{1,64},){0,64}nouveau(?:,[\w-]{1,64}){0,64}"
+    r"|nouveau\.modeset=0|nomodeset)"
+)
+# Whole words of that line alone leave the host, so of what has left it no neighbour counts.
+BY_FILE, BY_COMMAND_LINE = (
+    {"format": "text", "patterns": [pattern]}
+    for pattern in (OUT_BY_FILE, rf"(?<!\S){OUT_BY_COMMAND_LINE}(?!\S)")
 )
 PATHS = [
     "/boot/vmlinuz-*",
@@ -42,7 +76,6 @@ PATHS = [
     "/lib/modules/*/kernel/drivers/gpu/drm/nouveau/nouveau.ko*",
     DKMS_SOURCES,
     DKMS_LOGS,
-    *KEEPERS,
 ]
 KERNEL = re.compile(r"/boot/vmlinuz-(\d[^/]*)|/lib/modules/(\d[^/]*)/vmlinuz")
 # Copies that package managers and `make install` leave beside a kernel. grub-mkconfig passes over
@@ -73,7 +106,7 @@ class NextBoot:
     with_module: those with an NVIDIA module on disk. headers: those for which a module can be
     built. dkms: whether DKMS builds the module. log: of its build that has failed, '' for none.
     broken: a link of DKMS to sources that are gone, at which it stops, '' for none. nouveau: the
-    kernels that have it. kept_out: a file that keeps it out, '' if none was found.
+    kernels that have it. kept_out: a file that keeps it out by its content, '' if none does.
     """
 
     running: str = ""
@@ -111,7 +144,15 @@ class SecureBoot:
 
 
 def list_boot_questions() -> list[queries.Question]:
-    return [queries.ask_for_paths(NAME, PATHS)]
+    return [
+        queries.ask_for_paths(NAME, PATHS),
+        *ask_for_module_settings(NAMED_FILES),
+        queries.ask_for_file(COMMAND_LINE, max=1 << 14, keep=BY_COMMAND_LINE),
+    ]
+
+
+def ask_for_module_settings(patterns: Iterable[str]) -> list[queries.Question]:
+    return [queries.ask_for_glob(pattern, max=1 << 16, keep=BY_FILE) for pattern in patterns]
 
 
 def read_next_boot(obs: Observation, disk: mismatch.Modules) -> NextBoot:
@@ -122,9 +163,14 @@ def read_next_boot(obs: Observation, disk: mismatch.Modules) -> NextBoot:
     }
     found = {m[1] or m[2] for m in map(KERNEL.fullmatch, there) if m and "rescue" not in m[0]}
     kernels = {kernel for kernel in found if not COPY.fullmatch(kernel)}
+    newest_first = tuple(sorted(kernels, key=get_kernel_order, reverse=True))
+    nouveau = frozenset(m[1] for m in map(NOUVEAU.match, there) if m)
+    is_wanted = (
+        bool(disk.kernel and disk.kernels) and (newest_first or (disk.kernel,))[0] in nouveau
+    )
     return NextBoot(
         running=disk.kernel,
-        kernels=tuple(sorted(kernels, key=get_kernel_order, reverse=True)),
+        kernels=newest_first,
         with_module=disk.kernels,
         # a link to headers that are gone leads nowhere
         headers=frozenset(
@@ -133,14 +179,44 @@ def read_next_boot(obs: Observation, disk: mismatch.Modules) -> NextBoot:
         dkms=any(path.startswith("/var/lib/dkms/") for path in there),
         log=next((path for path in there if path.endswith("/build/make.log")), ""),
         broken=next((p for p, real in there.items() if p.endswith("/source") and not real), ""),
-        nouveau=frozenset(m[1] for m in map(NOUVEAU.match, there) if m),
-        kept_out=next((path for path in there if "/modprobe.d/" in path), ""),
+        nouveau=nouveau,
+        kept_out=find_nouveau_keeper(obs) if is_wanted else "",
     )
 
 
+def find_nouveau_keeper(obs: Observation) -> str:
+    """Return the file that keeps nouveau out, '' if none does. Where those of a driver don't, all
+    settings of modules are read, in a look of their own.
+    """
+    command_line = queries.ask_for_file(COMMAND_LINE, max=1 << 14, keep=BY_COMMAND_LINE)
+    if re.search(OUT_BY_COMMAND_LINE, obs.get_file(str(command_line["path"])).text):
+        return COMMAND_LINE
+    named = find_keeping_file(obs, NAMED_FILES)
+    if named:
+        return named
+    every = ask_for_module_settings(EVERY_FILE)
+    missing = [question for question in every if not obs.was_asked(question)]
+    if missing:
+        raise NeedMore(missing)
+    return find_keeping_file(obs, EVERY_FILE)
+
+
+def find_keeping_file(obs: Observation, patterns: Iterable[str]) -> str:
+    """Return the first file of these patterns that modprobe reads and that keeps nouveau out."""
+    read: dict[str, ObservedFile] = {}
+    files = (file for pattern in patterns for file in obs.list_glob_files(pattern))
+    for file in sorted(files, key=lambda f: SETTINGS_OF_MODULES.index(posixpath.dirname(f.path))):
+        read.setdefault(posixpath.basename(file.path), file)
+    return next((f.path for f in read.values() if re.search(OUT_BY_FILE, f.text)), "")
+
+
 def get_kernel_order(kernel: str) -> tuple[tuple[int, ...], str]:
-    """Return the place of a kernel's release among others, by the numbers in it."""
-    return tuple(map(int, re.findall(r"\d{1,9}", kernel))), kernel
+    """Return the place of a kernel's release among others, by the numbers in it. A release
+    candidate comes before its release: `6.8.0-rc1`, `6.8.0-060800rc1-generic`. Digits of a name
+    don't count: amd64, el9, x86_64.
+    """
+    words = re.findall(r"(?<![A-Za-z])rc(?=\d)|(?<=rc)\d{1,9}|(?<![A-Za-z_\d])\d{1,9}", kernel)
+    return (*(-1 if word == "rc" else int(word) for word in words), 0), kernel
 
 
 def read_secure_boot(obs: Observation) -> SecureBoot:

@@ -18,6 +18,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Driver,
     Policy,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     driver_packages,
     driver_state,
@@ -72,7 +75,7 @@ BOOT = {
     f"/boot/vmlinuz-{KERNEL}": "",
     f"/lib/modules/{KERNEL}/build": "",
     "/var/lib/dkms/nvidia/535.261.03/source": "",
-    "/etc/modprobe.d/nvidia-blacklists-nouveau.conf": "",
+    "/etc/modprobe.d/nvidia-blacklists-nouveau.conf": "blacklist nouveau\n",
 }
 TIMER = {"/etc/systemd/system/timers.target.wants/apt-daily-upgrade.timer": ""}
 ON = 'APT::Periodic::Update-Package-Lists "1";\nAPT::Periodic::Unattended-Upgrade "1";\n'
@@ -446,6 +449,13 @@ PARTS: list[tuple[str, list[list[Any]], str, str, str]] = [
         "NVIDIA",
     ),
     (
+        "Ubuntu's library of NVSwitches of another branch",
+        [*OF_UBUNTU, *rows(UBUNTU, "libnvidia-nscq-550 550.90.07-0ubuntu0.22.04.1")],
+        "535.183.01",
+        "libnvidia-nscq-550 550.90.07-0ubuntu0.22.04.1",
+        "Ubuntu",
+    ),
+    (
         "half of an upgrade",
         [*OF_DEBIAN, *rows(DEBIAN, "libnvidia-encode1 550.163.01-2")],
         "535.261.03",
@@ -530,12 +540,9 @@ BOOTS: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]] = [
     ("a kernel before its update", {f"/boot/vmlinuz-{KERNEL}.old": ""}, []),
     ("a copy of dpkg's", {f"/boot/vmlinuz-{NEWER}.dpkg-bak": ""}, []),
     (
-        "nothing keeps nouveau out",
-        {
-            "/etc/modprobe.d/nvidia-blacklists-nouveau.conf": None,
-            f"/lib/modules/{KERNEL}/kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz": "",
-        },
-        [("keeping.nouveau-not-kept-out", {"kernel": KERNEL})],
+        "a release candidate of the running kernel",
+        {f"/boot/vmlinuz-{KERNEL.replace('-28', '-rc28')}": ""},
+        [],
     ),
     (
         "an update waits for the next boot",
@@ -557,6 +564,112 @@ BOOTS: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]] = [
 @pytest.mark.parametrize(("files", "told"), [c[1:] for c in BOOTS], ids=[c[0] for c in BOOTS])
 def test_the_next_boot(files: dict[str, Any], told: list[tuple[str, dict[str, Any]]]) -> None:
     assert advise({**HEALTHY, **files}, OF_DEBIAN) == told
+
+
+OUT = "/etc/modprobe.d/nvidia-blacklists-nouveau.conf"
+NOUVEAU = f"/lib/modules/{KERNEL}/kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz"
+LINE = "BOOT_IMAGE=/boot/vmlinuz-6.1 root=/dev/sda1 {} quiet"
+KEPT_OUT: list[tuple[str, dict[str, Any], bool]] = [
+    # what the host is like, its files beside nouveau in the newest kernel, whether it is kept out
+    ("by the driver's file", {}, True),
+    ("by no file", {OUT: None}, False),
+    ("a file of that name with other settings", {OUT: "options nvidia NVreg_EnableMSI=1\n"}, False),
+    ("a comment", {OUT: "# blacklist nouveau\n"}, False),
+    ("another module", {OUT: "blacklist nouveaux\nblacklist lbm-nouveau\n"}, False),
+    ("an alias, which no device goes by", {OUT: "alias nouveau off\n"}, False),
+    ("a rule with a comment behind it", {OUT: "  blacklist\tnouveau # as NVIDIA says\n"}, True),
+    ("a command in its place", {OUT: "install nouveau /bin/false\n"}, True),
+    ("a command that may load it", {OUT: "install nouveau /sbin/modprobe -i nouveau\n"}, False),
+    ("without a mode", {OUT: "options nouveau config=x modeset=0\n"}, True),
+    ("with a mode", {OUT: "options nouveau modeset=1\n"}, False),
+    ("by a file of another name", {OUT: None, "/etc/modprobe.d/99.conf": "blacklist nouveau\n"}, True),
+    ("by a file at run time", {OUT: None, "/run/modprobe.d/1.conf": "blacklist nouveau\n"}, True),
+    ("by a file that modprobe does not read", {OUT: None, "/etc/modprobe.d/99.off": "blacklist nouveau\n"}, False),
+    (
+        "by a file that another one of its name replaces",
+        {OUT: None, "/usr/lib/modprobe.d/nvidia.conf": "blacklist nouveau\n", "/etc/modprobe.d/nvidia.conf": ""},
+        False,
+    ),
+    ("by the kernel", {OUT: None, "/proc/cmdline": LINE.format("module_blacklist=e1000e,nouveau")}, True),
+    ("by modprobe's list", {OUT: None, "/proc/cmdline": LINE.format("modprobe.blacklist=nouveau")}, True),
+    ("by the initramfs alone", {OUT: None, "/proc/cmdline": LINE.format("rd.driver.blacklist=nouveau")}, False),
+    ("by a mode of the command line", {OUT: None, "/proc/cmdline": LINE.format("nouveau.modeset=0")}, True),
+    ("by no mode at all", {OUT: None, "/proc/cmdline": LINE.format("nomodeset")}, True),
+    ("another one's list", {OUT: None, "/proc/cmdline": LINE.format("module_blacklist=nouveau2")}, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "out"), [c[1:] for c in KEPT_OUT], ids=[c[0] for c in KEPT_OUT])
+def test_nouveau_is_kept_out_by_what_a_file_says(files: dict[str, Any], out: bool) -> None:
+    keeps = {"/proc/cmdline": next_kernel.BY_COMMAND_LINE}
+    shown = {
+        path: text and file_places.show_own_text(text, keeps.get(path, next_kernel.BY_FILE))
+        for path, text in {OUT: "blacklist nouveau\n", "/proc/cmdline": "", **files}.items()
+    }
+    told = advise({**HEALTHY, NOUVEAU: "", **shown}, OF_DEBIAN)
+    assert told == ([] if out else [("keeping.nouveau-not-kept-out", {"kernel": KERNEL})])
+
+
+# Kernels with nouveau, those that can be booted, whether it is said.
+BEFORE = "6.1.0-9-amd64"
+NEXT_NOUVEAU = [
+    ((KERNEL,), (KERNEL,), True),
+    ((KERNEL,), (KERNEL, NEWER), False),
+    ((BEFORE,), (BEFORE, KERNEL), False),
+    ((NEWER,), (KERNEL, NEWER), True),
+]
+
+
+@pytest.mark.parametrize(("nouveau", "kernels", "said"), NEXT_NOUVEAU)
+def test_only_nouveau_of_the_next_kernel_counts(
+    nouveau: tuple[str, ...], kernels: tuple[str, ...], said: bool
+) -> None:
+    files = {
+        **{f"/boot/vmlinuz-{kernel}": "" for kernel in kernels},
+        **{f"/lib/modules/{kernel}/updates/dkms/nvidia.ko": "" for kernel in kernels},
+        **{NOUVEAU.replace(KERNEL, kernel): "" for kernel in nouveau},
+    }
+    codes = [code for code, _values in advise({**HEALTHY, OUT: None, **files}, OF_DEBIAN)]
+    assert codes == ["keeping.nouveau-not-kept-out"] * said
+
+
+# The later kernel first.
+ORDERS = [
+    ("6.8.0", "6.8.0-rc1"),
+    ("6.8.0-rc10", "6.8.0-rc2"),
+    ("6.8.0-060800-generic", "6.8.0-060800rc1-generic"),
+    ("6.8.9-amd64", "6.8-amd64"),
+    ("6.8.9-amd64", "6.8-rc7-amd64"),
+    ("6.8.0-28-generic", "6.8.0"),
+    ("6.10.0-1-amd64", "6.9.12-amd64"),
+    ("5.14.0-570.el9_6.x86_64", "5.14.0-427.42.1.el9_4.x86_64"),
+    ("6.8.2-arch1-1", "6.8.1-arch2-1"),
+]
+
+
+@pytest.mark.parametrize(("later", "earlier"), ORDERS)
+def test_kernels_are_sorted_by_their_releases(later: str, earlier: str) -> None:
+    assert max(earlier, later, key=next_kernel.get_kernel_order) == later
+    assert max(later, earlier, key=next_kernel.get_kernel_order) == later
+
+
+# The version of a package, the release of the driver in it.
+RELEASES = [
+    ("580.95.05-0ubuntu0.24.04.1", "580.95.05"),
+    ("3:580.82.07-1.el9", "580.82.07"),
+    ("0:580.82.07-1", "580.82.07"),
+    ("580.82-1", "580.82"),
+    ("580.82.07~beta-1", "580.82.07"),
+    ("580.82.07.1-1", ""),
+    ("2025.10.11-1", "2025.10.11"),  # of another source: no part of the driver has it
+    ("20220217+3~deb12u1", ""),
+    ("unstable", ""),
+]
+
+
+@pytest.mark.parametrize(("version", "release"), RELEASES)
+def test_the_release_in_the_version_of_a_package(version: str, release: str) -> None:
+    assert driver_packages.parse_release(version) == release
 
 
 OPEN = NVRM.replace("UNIX x86_64 Kernel Module", "UNIX Open Kernel Module for x86_64")
@@ -626,6 +739,23 @@ FLAVOURS: list[tuple[str, dict[str, Any], list[list[Any]], str, str]] = [
         rows(UBUNTU, "nvidia-dkms-570-server 570.172.08-0ubuntu1"),
         "keeping.proprietary-modules-new-gpu",
         "2901",
+    ),
+    *(
+        (
+            f"P40 whose module is not loaded, by {name}",
+            {**pci(1), **device(BUS, "0x1b38")},
+            rows(UBUNTU, f"{name} 570.172.08-0ubuntu1"),
+            code,
+            "1b38",
+        )
+        for name, code in (
+            ("nvidia-headless-570-server-open", "keeping.open-modules-old-gpu"),
+            ("nvidia-headless-no-dkms-570-open", "keeping.open-modules-old-gpu"),
+            ("linux-modules-nvidia-570-server-open-generic", "keeping.open-modules-old-gpu"),
+            ("linux-modules-nvidia-570-open-6.8.0-60-generic", "keeping.open-modules-old-gpu"),
+            ("linux-modules-nvidia-570-server-generic", ""),
+            ("nvidia-headless-570-server", ""),
+        )
     ),
     (
         "P40 whose module is not loaded, by its packages",
