@@ -504,18 +504,25 @@ def get_converged_result(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {**result, **failure} if failure.get("unreachable") else result
 
 
-# ansible-core's message for a task that ran into its time limit. Up to 2.17 it is the only sign;
-# later releases have `timedout`.
-TIME_LIMIT = "failed to execute in the expected time frame"
+# How a failed task says that its host gave no answer in time: ansible-core's message for a time
+# limit, up to 2.17 the only sign of one, then its actions `reboot` and `wait_for_connection`
+# (plugins/action/) for a host that doesn't come back.
+NO_ANSWER = (
+    "failed to execute in the expected time frame",
+    "Timed out waiting for last boot time check",
+    "timed out waiting for ping module test",
+)
 
 
 def get_early_failure(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the failure that ended the host's batch early; {} if there is none.
 
-    A host that took longer than allowed counts as lost, since it is not known what it does.
+    A host that took longer than allowed, or has not come back from a reboot, counts as lost, since
+    it is not known what it does.
     """
     failure = registered.read_kept_failure(variables)
-    late = failure.get("timedout") or TIME_LIMIT in str(failure.get("msg") or "")
+    said = str(failure.get("msg") or "")
+    late = failure.get("timedout") or any(words in said for words in NO_ANSWER)
     return {**failure, "unreachable": True} if late else failure
 
 

@@ -130,6 +130,14 @@ def test_a_gate_takes_a_host_that_started_and_has_no_result_for_lost(
             },
             True,
         ),
+        # a host that does not come back from a reboot of the user's own file
+        ({"failed": True, "msg": "Timed out waiting for last boot time check (timeout=900)"}, True),
+        ({"failed": True, "msg": "timed out waiting for ping module test: no route"}, True),
+        # one that came back, and whose test of its driver fails
+        (
+            {"failed": True, "msg": "Timed out waiting for post-reboot test command (timeout=9)"},
+            False,
+        ),
     ],
 )
 def test_a_host_that_took_longer_than_it_may_is_lost(failure: dict[str, Any], lost: bool) -> None:
