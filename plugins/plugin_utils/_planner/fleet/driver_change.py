@@ -44,8 +44,8 @@ UNKNOWN_UNITS = "moved.units-unknown"
 
 @dc.dataclass(frozen=True)
 class Row:
-    """A finding after a change. blocks: it keeps the host out of service. why: the reason for that,
-    for people.
+    """A finding after a change. blocks: it keeps the host out of service, a unit's only where its
+    verdict is `wrong`. why: the reason for that, for people.
     """
 
     row: Sentence
@@ -103,6 +103,7 @@ ROWS: tuple[Row, ...] = (
     Row(platform.PERSISTENCE_OFF, False, "the first container waits, and works"),
 )
 BLOCKING: frozenset[str] = frozenset(row.row.code for row in ROWS if row.blocks)
+RETURNING: frozenset[str] = frozenset(row.row.code for row in ROWS if not row.blocks)
 OF_PLATFORM = "platform."
 
 
@@ -119,13 +120,13 @@ def list_blocking_findings(look: Mapping[str, Any]) -> list[Finding]:
     advised = [
         Finding(code, text) for text in look.get("advice") or () if (code := read_code(text))
     ]
-    # Of a unit the verdict counts: one code may be wrong on one host and advice on another.
+    # Of a unit the verdict counts as well: one code may be wrong on one host and advice on another.
     units = (look.get("platform") or {}).get("needs") or ()
     told = [f for f in advised if f.code in BLOCKING and not f.code.startswith(OF_PLATFORM)]
     told += [
         Finding(str(unit.get("code")), str(unit.get("why")))
         for unit in units
-        if unit.get("verdict") == "wrong"
+        if unit.get("verdict") == "wrong" and unit.get("code") not in RETURNING
     ]
     unknown = str((look.get("platform") or {}).get("unknown") or "")
     told += (

@@ -74,6 +74,9 @@ JUDGED: list[tuple[dict[str, Any], str]] = [
     (advised("keeping.will-move", "hold.since", "platform.persistence-off"), ""),
     (unit("wrong"), "moved.apart"),
     (unit("advise"), ""),
+    # the row says that it returns, and a finding without a row stays out
+    (unit("wrong", "platform.imex-by-host"), ""),
+    (unit("wrong", "platform.of-another-release"), "moved.apart"),
     (unit("well", ""), ""),
     (looked(platform={"unknown": "systemctl: no bus", "needs": []}), "moved.apart"),
     (found("gpu-health.fewer-served"), "moved.sick"),
