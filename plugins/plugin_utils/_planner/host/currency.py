@@ -77,15 +77,13 @@ KNOWN: Mapping[str, KnownProject] = {
         "go:github.com/docker/cli",
     ),
     # 6.1.2 is out. Its source could not be read: the proxy of Go's modules has none of Podman 6,
-    # and the copies that were found end with 6.0.0-rc1 (the CDI library 1.1.0, /etc/cdi and
-    # /var/run/cdi). From 6.0 on the first containers.conf alone counts, and drop-ins of
-    # /usr/share/containers as well (go.podman.io/storage, pkg/configfile); `directories` reads the
-    # files as earlier releases do.
+    # and the copies that were found end with the main branch of 2026-06-11. That is 6.0 with the
+    # libraries of its release, common 0.68.0 and storage 1.63.0, and the CDI library 1.1.0.
     traits.PODMAN: KnownProject(
         traits.TRAITS[traits.PODMAN].title,
         "6.0.0",
-        "2026-11-23",
-        "https://github.com/containers/podman/releases",
+        "2026-11-29",
+        "https://github.com/podman-container-tools/podman/releases",
         ("host.engines.podman.directories", "host.engines.cdi_versions"),
         "debian:podman",
     ),

@@ -146,15 +146,15 @@ def advise_on_reading(policy: Policy, facts: PodmanEngineFacts) -> tuple[str, ..
         for reader in consumers.find_podman_consumer(policy, facts.readers)
         for text in (
             *list_advice(policy, facts.settings, reader.version, used),
-            *_warn_of_confinement(facts),
+            *_warn_of_confinement(facts, reader.version),
         )
     )
 
 
-def _warn_of_confinement(facts: PodmanEngineFacts) -> tuple[str, ...]:
+def _warn_of_confinement(facts: PodmanEngineFacts, version: str) -> tuple[str, ...]:
     return (
         confinement.warn_of_confinement(facts.confinement)
-        if directories.confines_containers(facts.settings)
+        if directories.confines_containers(facts.settings, version)
         else ()
     )
 
@@ -163,11 +163,11 @@ def list_advice(
     policy: Policy, facts: directories.PodmanFacts, version: str, used: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Collect the advice that the files of containers.conf give rise to."""
-    hooks = directories.warn_of_podman_hook(facts) if policy.cdi != "disabled" else ()
+    hooks = directories.warn_of_podman_hook(facts, version) if policy.cdi != "disabled" else ()
     return (
         *directories.advise_on_podman_directories(facts, version, used),
         *hooks,
-        *directories.find_undefined_runtime(facts),
+        *directories.find_undefined_runtime(facts, version),
     )
 
 

@@ -9,12 +9,14 @@ Nothing is written there. Hook files in the usual directories belong to the host
 
 An account's own containers.conf ($XDG_CONFIG_HOME/containers) belongs to that person, and is not
 read.
+
+Which files count depends on the release: `list_read_files`.
 """
 
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     host_paths,
@@ -86,9 +88,19 @@ BUILT_IN = frozenset(
         "youki",
     )
 )
-# A later one counts (pkg/config of containers/common).
+# A later one counts (pkg/config of containers/common before 0.68.0).
 FILES = ("/usr/share/containers/containers.conf", "/etc/containers/containers.conf")
-DROP_INS = "/etc/containers/containers.conf.d/*.conf"
+DROP_INS = "/etc/containers/containers.conf.d"
+# Podman 6.0 has common 0.68.0 and storage 1.63.0 (storage/pkg/configfile/parse.go of
+# podman-container-tools/container-libs): /usr/share's file counts only without /etc's. Of drop-ins
+# with the same name, the one in the later directory counts. "rootful" is read by root alone.
+FIRST_FILE_SINCE = (6, 0, 0)
+LAYERED_DROP_INS = (
+    "/usr/share/containers/containers.conf.d",
+    "/usr/share/containers/containers.rootful.conf.d",
+    DROP_INS,
+    "/etc/containers/containers.rootful.conf.d",
+)
 
 
 @dc.dataclass(frozen=True)
@@ -105,19 +117,25 @@ class Directories:
 def list_podman_questions() -> list[queries.Question]:
     return [
         *(queries.ask_for_file(path, KEEP) for path in FILES),
-        queries.ask_for_glob(DROP_INS, KEEP),
+        *(queries.ask_for_glob(_match_drop_ins(folder), KEEP) for folder in LAYERED_DROP_INS),
     ]
+
+
+def _match_drop_ins(folder: str) -> str:
+    return f"{folder}/*.conf"
 
 
 @dc.dataclass(frozen=True)
 class PodmanFacts:
     """A host's facts about Podman's settings.
 
-    files: the files that are there, in the order in which Podman reads them. asked: the questions
-    that the look has answered. is_there: whether there is anything at a path.
+    files: those of FILES that are there, in that order. drop_ins: the files that are there in each of
+    LAYERED_DROP_INS, by that directory. asked: the questions that the look has answered. is_there:
+    whether there is anything at a path.
     """
 
     files: Fact[list[ObservedFile]]
+    drop_ins: Fact[dict[str, list[ObservedFile]]]
     asked: AskedQuestions
     is_there: Lookup[str, bool]
 
@@ -125,17 +143,39 @@ class PodmanFacts:
 def read_podman_facts(obs: Observation) -> PodmanFacts:
     return obs.compute_once(
         "Podman's settings",
-        lambda: PodmanFacts(Fact(lambda: _list_files(obs)), obs.get_asked(), Lookup(obs.is_there)),
+        lambda: PodmanFacts(
+            Fact(lambda: _keep_present(obs.get_file(path, KEEP) for path in FILES)),
+            Fact(
+                lambda: {
+                    folder: _keep_present(obs.list_glob_files(_match_drop_ins(folder), KEEP))
+                    for folder in LAYERED_DROP_INS
+                }
+            ),
+            obs.get_asked(),
+            Lookup(obs.is_there),
+        ),
     )
 
 
-def _list_files(obs: Observation) -> list[ObservedFile]:
-    """List the files of the host, in the order in which Podman reads them."""
-    files = [
-        *(obs.get_file(path, KEEP) for path in FILES),
-        *sorted(obs.list_glob_files(DROP_INS, KEEP), key=lambda f: f.path),
-    ]
+def _keep_present(files: Iterable[ObservedFile]) -> list[ObservedFile]:
     return [file for file in files if file.exists]
+
+
+def list_read_files(facts: PodmanFacts, version: str) -> list[ObservedFile]:
+    """List the files that root's Podman of this release reads, in the order in which it reads them.
+
+    A release that is not known counts as one before 6.0.
+    """
+    release = versions.parse_engine_version(version)
+    files, drop_ins = facts.files.value, facts.drop_ins.value
+    if release is None or release.release < FIRST_FILE_SINCE:
+        return [*files, *sorted(drop_ins[DROP_INS], key=lambda file: file.path)]
+    by_name = {
+        file.path.rpartition("/")[2]: file
+        for folder in LAYERED_DROP_INS
+        for file in drop_ins[folder]
+    }
+    return [*files[-1:], *(by_name[name] for name in sorted(by_name))]
 
 
 def get_podman_directories(facts: PodmanFacts, version: str) -> Directories | None:
@@ -146,7 +186,7 @@ def get_podman_directories(facts: PodmanFacts, version: str) -> Directories | No
     release = versions.parse_engine_version(version)
     if release is None or release.release < READ_SINCE:
         return None
-    return get_last_podman_setting(facts, KEY)
+    return get_last_podman_setting(facts, version, KEY)
 
 
 def get_default_directories(version: str) -> tuple[str, ...]:
@@ -156,17 +196,21 @@ def get_default_directories(version: str) -> tuple[str, ...]:
     return CDI_DIRS[:1] if release is not None and first <= release.release < fixed else CDI_DIRS
 
 
-def get_last_podman_setting(facts: PodmanFacts, key: tuple[str, str]) -> Directories | None:
-    settings = list(list_podman_settings(facts, key))
+def get_last_podman_setting(
+    facts: PodmanFacts, version: str, key: tuple[str, str]
+) -> Directories | None:
+    settings = list(list_podman_settings(facts, version, key))
     return settings[-1] if settings and all(one.names for one in settings) else None
 
 
-def list_podman_settings(facts: PodmanFacts, key: tuple[str, str]) -> Iterator[Directories]:
-    """Yield what each file sets, in order.
+def list_podman_settings(
+    facts: PodmanFacts, version: str, key: tuple[str, str]
+) -> Iterator[Directories]:
+    """Yield what each file that this release reads sets, in order.
 
     The names are empty if they are unknown: in a list that adds to another, or in a broken file.
     """
-    for file in facts.files.value:
+    for file in list_read_files(facts, version):
         try:
             yield from read_podman_file(file, key)
         except PlanError:
@@ -218,11 +262,11 @@ def advise_on_default_directories(version: str, used: Sequence[str]) -> tuple[st
     )
 
 
-def warn_of_podman_hook(facts: PodmanFacts) -> tuple[str, ...]:
+def warn_of_podman_hook(facts: PodmanFacts, version: str) -> tuple[str, ...]:
     """Warn of NVIDIA's hook in a directory that only Podman's own setting names: it would inject
     GPUs besides the CDI spec.
     """
-    hooks = get_last_podman_setting(facts, HOOKS)
+    hooks = get_last_podman_setting(facts, version, HOOKS)
     names = host_paths.list_opened_directories(hooks.names) if hooks else ()
     paths = [f"{name}/{hook_files.NAME}" for name in names if name not in hook_files.USUAL]
     facts.asked.require(queries.ask_for_file(path, content=False) for path in paths)
@@ -233,12 +277,12 @@ def warn_of_podman_hook(facts: PodmanFacts) -> tuple[str, ...]:
     )
 
 
-def confines_containers(facts: PodmanFacts) -> bool:
+def confines_containers(facts: PodmanFacts, version: str) -> bool:
     """Tell whether no file switches the labels of SELinux off. True for files that are not TOML:
     Podman does not start with them either.
     """
     label: object = True
-    for file in facts.files.value:
+    for file in list_read_files(facts, version):
         try:
             containers = toml_file.read_toml_file(file).data.get(LABEL[0])
         except PlanError:
@@ -247,12 +291,12 @@ def confines_containers(facts: PodmanFacts) -> bool:
     return label is not False
 
 
-def find_undefined_runtime(facts: PodmanFacts) -> tuple[str, ...]:
+def find_undefined_runtime(facts: PodmanFacts, version: str) -> tuple[str, ...]:
     """Warn of a default runtime whose name is not defined: Podman starts no container at all
     (makeRuntime in libpod).
     """
     name, where, defined = "", "", set(BUILT_IN)
-    for file in facts.files.value:
+    for file in list_read_files(facts, version):
         try:
             doc = toml_file.read_toml_file(file)
         except PlanError:

@@ -56,24 +56,32 @@ def test_the_boolean_that_is_off_is_named(files: dict[str, str], label: str, nam
     assert all(f"setsebool -P {named} on" in text for text in said)
 
 
+OPEN = "[containers]\nlabel = false\n"
+
+
 @pytest.mark.parametrize(
-    ("files", "confined"),
+    ("files", "version", "confined"),
     [
-        ({}, True),
-        ({directories.FILES[1]: "[containers]\nlabel = true\n"}, True),
-        ({directories.FILES[1]: "[containers]\nlabel = false\n"}, False),
-        ({directories.FILES[0]: "[containers]\nlabel = false\n"}, False),
+        ({}, "5.8.3", True),
+        ({directories.FILES[1]: "[containers]\nlabel = true\n"}, "5.8.3", True),
+        ({directories.FILES[1]: "[containers]\nlabel = false\n"}, "5.8.3", False),
+        ({directories.FILES[0]: "[containers]\nlabel = false\n"}, "5.8.3", False),
+        ({directories.FILES[0]: "[containers]\nlabel = false\n"}, "6.0.0", False),
         (
             {
                 directories.FILES[0]: "[containers]\nlabel = false\n",
                 directories.FILES[1]: "[containers]\nlabel = true\n",
             },
+            "5.8.3",
             True,
         ),
-        ({directories.FILES[1]: "[containers\n"}, True),
+        # 6.0 reads the first of both alone
+        ({directories.FILES[0]: OPEN, directories.FILES[1]: "[engine]\n"}, "5.8.3", False),
+        ({directories.FILES[0]: OPEN, directories.FILES[1]: "[engine]\n"}, "6.0.0", True),
+        ({directories.FILES[1]: "[containers\n"}, "5.8.3", True),
     ],
 )
-def test_labels_can_be_switched_off(files: dict[str, str], confined: bool) -> None:
+def test_labels_can_be_switched_off(files: dict[str, str], version: str, confined: bool) -> None:
     facts = directories.read_podman_facts(obs(files=files))
 
-    assert directories.confines_containers(facts) is confined
+    assert directories.confines_containers(facts, version) is confined

@@ -26,6 +26,60 @@ DROP_IN, LATER = (
 ELSEWHERE = '[engine]\nruntime = "crun"\ncdi_spec_dirs = ["/srv/cdi"]\n'
 NAMED = "/srv/cdi"
 
+OF_VENDOR, OF_ROOT = (
+    "/usr/share/containers/containers.conf.d",
+    "/etc/containers/containers.rootful.conf.d",
+)
+VENDORS, ROOTS, VENDORS_FOR_ROOT = (
+    f"{OF_VENDOR}/15-gpu.conf",
+    f"{OF_ROOT}/12-gpu.conf",
+    "/usr/share/containers/containers.rootful.conf.d/17-gpu.conf",
+)
+EVERY = (USUAL, OWN, DROP_IN, LATER, VENDORS, ROOTS, VENDORS_FOR_ROOT)
+EARLIER = (USUAL, OWN, DROP_IN, LATER)
+
+# files that are there, release of Podman -> those that it reads, in order
+READ = {
+    "before 6.0, all": (EVERY, "5.8.3", EARLIER),
+    "a release that is not known": (EVERY, "", EARLIER),
+    "from 6.0 on the first file alone, and each drop-in by its name": (
+        EVERY,
+        "6.0.0-rc1",
+        (OWN, DROP_IN, ROOTS, VENDORS, VENDORS_FOR_ROOT, LATER),
+    ),
+    "a package of a distribution": (
+        (OWN, USUAL, DROP_IN, VENDORS),
+        "5:6.1.2-1.fc45",
+        (OWN, DROP_IN, VENDORS),
+    ),
+    "from 6.0 on the distribution's file, if it is the only one": ((USUAL,), "6.0.0", (USUAL,)),
+    "drop-ins without a file": ((LATER, VENDORS), "6.0.0", (VENDORS, LATER)),
+    "of one name /etc's": (
+        (f"{OF_VENDOR}/10-site.conf", DROP_IN),
+        "6.0.0",
+        (DROP_IN,),
+    ),
+    "of one name root's": (
+        (DROP_IN, f"{OF_ROOT}/10-site.conf"),
+        "6.0.0",
+        (f"{OF_ROOT}/10-site.conf",),
+    ),
+    "before 6.0, of one name the one of /etc": (
+        (f"{OF_VENDOR}/10-site.conf", DROP_IN, f"{OF_ROOT}/10-site.conf"),
+        "5.8.3",
+        (DROP_IN,),
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "version", "read"), READ.values(), ids=READ)
+def test_a_release_reads_its_files(
+    files: tuple[str, ...], version: str, read: tuple[str, ...]
+) -> None:
+    seen = directories.read_podman_facts(obs(files=dict.fromkeys(files, "")))
+    assert tuple(file.path for file in directories.list_read_files(seen, version)) == read
+
+
 # files -> release of Podman, directories that the specs are in, the file and line of what is said
 # ("" = nothing is)
 CASES = {
@@ -51,6 +105,27 @@ CASES = {
         "",
     ),
     "a file that is no TOML": ({OWN: "[engine\n", DROP_IN: ELSEWHERE}, "5.5.2", (), ""),
+    "of the distribution, with a file of the host's own": (
+        {USUAL: ELSEWHERE, OWN: '[engine]\nruntime = "crun"\n'},
+        "5.8.3",
+        (),
+        f"{USUAL}:3",
+    ),
+    "of the distribution, which 6.0 does not read then": (
+        {USUAL: ELSEWHERE, OWN: '[engine]\nruntime = "crun"\n'},
+        "6.0.0",
+        (),
+        "",
+    ),
+    "a drop-in of the distribution": ({VENDORS: ELSEWHERE}, "6.0.0", (), f"{VENDORS}:3"),
+    "a drop-in that 5.8 does not read": ({VENDORS: ELSEWHERE}, "5.8.3", (), ""),
+    "a drop-in for root alone": ({ROOTS: ELSEWHERE}, "6.0.0", (), f"{ROOTS}:3"),
+    "the name decides, and not the directory": (
+        {ROOTS: ELSEWHERE, VENDORS: '[engine]\ncdi_spec_dirs = ["/etc/cdi"]\n'},
+        "6.0.0",
+        (),
+        "",
+    ),
 }
 
 
@@ -197,3 +272,17 @@ def test_a_default_runtime_that_nothing_defines_is_named(files: dict[str, str], 
     found = detect.advise_on_reading(Policy(), detect.read_facts(Policy(), seen))
     said = {"podman.runtime-undefined": {"name": "nvidia", "place": where}}
     assert get_coded(found) == (said if where else {})
+
+
+# release of Podman -> the findings in two files for root alone, which no Podman before 6.0 reads
+OF_RELEASES = {
+    "5.8.3-1": [],
+    "6.0.0-1": ["podman.hook-beside-cdi", "podman.runtime-undefined"],
+}
+
+
+@pytest.mark.parametrize(("version", "codes"), OF_RELEASES.items(), ids=OF_RELEASES)
+def test_all_that_is_said_of_the_files_goes_by_the_release(version: str, codes: list[str]) -> None:
+    files = {ROOTS: HOOKED, VENDORS_FOR_ROOT: '[engine]\nruntime = "nvidia"\n', HOOK: "{}"}
+    seen = obs(files=files, packages={"podman": version})
+    assert get_codes(detect.advise_on_reading(Policy(), detect.read_facts(Policy(), seen))) == codes
