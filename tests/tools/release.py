@@ -42,6 +42,8 @@ from release_refusals import ReleaseRefused
 EMPTY = "sanity-2-21"
 CHANGELOG = "changelogs/changelog.yaml"
 FRAGMENTS = "changelogs/fragments"
+LINK = "120000 "  # the mode of a symbolic link in git's index
+TREES = "tests/lab/tree/"
 NEEDED_FOR_CHANGELOG = ("galaxy.yml", "changelogs", "meta", "plugins", "roles")
 
 
@@ -59,11 +61,12 @@ def make_release(root: Path, version: str) -> Path:
         made = Path(folder) / "results"
         made.mkdir()
         clone = clone_commit(root, Path(folder) / "clone")
+        require_plain(clone)
         fill_release(clone, made, version)
         commit_release(root, clone, version)
         write_results(clone, made, version)
         place = base / version
-        if place.exists():
+        if os.path.lexists(place):
             place.rename(Path(folder) / "earlier")
         made.rename(place)
     return place
@@ -100,6 +103,19 @@ def require_new(root: Path, version: str) -> None:
     order = semantic_versions.read_version
     if last and order(version) < order(last):
         raise ReleaseRefused("release.not-newer", version=version, last=last)
+
+
+def require_plain(clone: Path) -> None:
+    """Refuse a commit with a link outside of the trees of the lab's hosts.
+
+    A release would read or write the file behind it, which may be any file of this machine, and
+    ansible-galaxy puts such a file into the archive.
+    """
+    listed = run_git(clone, "ls-files", "--stage", "-z").split("\0")
+    links = [line.partition("\t")[2] for line in listed if line.startswith(LINK)]
+    links = [path for path in links if not path.startswith(TREES)]
+    if links:
+        raise ReleaseRefused("release.link", path=links[0])
 
 
 def read_changelog(root: Path) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 REFUSALS: Mapping[str, str] = {
     "release.version-form": "`{version}` is not a version of semver.org. Run make release VERSION=0.1.0-rc.1, for example",
     "release.dirty": "the checkout differs from its last commit ({files}). Commit that, or put it aside",
+    "release.link": "{path} is a symbolic link. Commit the file itself in its place: a release follows no link",
     "release.exists": "version {version} exists already, as {where}. Name a newer one: Galaxy replaces no version",
     "release.not-newer": "{version} is older than {last}, the last release. Name a newer one",
     "release.no-fragment": "{version} has no summary. Write release_summary into {wanted}",

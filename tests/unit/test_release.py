@@ -115,6 +115,21 @@ def remove_summary(root: Path) -> None:
     commit(root)
 
 
+def link_outside(name: str) -> Any:
+    """Return what puts a link to a file outside of the checkout at a path in it."""
+
+    def link(root: Path) -> None:
+        outside = root.parent / "outside"
+        outside.mkdir()
+        (outside / "kept").write_text("version: of another file\n")
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).unlink(missing_ok=True)
+        (root / name).symlink_to(outside / "kept")
+        commit(root)
+
+    return link
+
+
 # what is wrong, the version, the code
 REFUSED: list[tuple[Any, str, str]] = [
     (lambda root: None, "", "release.version-form"),
@@ -132,6 +147,11 @@ REFUSED: list[tuple[Any, str, str]] = [
     (lambda root: None, "0.2.0", "release.no-fragment"),
     (break_galaxy, "0.1.0-rc.1", "release.galaxy"),
     (break_fragment, "0.1.0-rc.1", "release.changelog"),
+    (link_outside("galaxy.yml"), "0.1.0-rc.1", "release.link"),
+    (link_outside("changelogs/fragments/0.1.0.yml"), "0.1.0-rc.1", "release.link"),
+    (link_outside("docs/contract.json"), "0.1.0-rc.1", "release.link"),
+    (link_outside("plugins/modules/host.py"), "0.1.0-rc.1", "release.link"),
+    (link_outside("tests/fixtures/releases"), "0.1.0-rc.1", "release.link"),
 ]
 
 
@@ -147,6 +167,8 @@ def test_a_release_that_cannot_be_made_is_refused_and_leaves_nothing(
     assert refused.value.code == code
     assert list_made(place) == []
     assert run_git(place, "status", "--porcelain", "--branch") == before
+    outside = [path for path in (place.parent / "outside").rglob("*") if path.is_file()]
+    assert [path.read_text() for path in outside] in ([], ["version: of another file\n"])
 
 
 def make_program(place: Path, text: str) -> Path:
@@ -241,6 +263,19 @@ def test_two_releases_one_after_the_other(place: Path, monkeypatch: pytest.Monke
     noted = yaml.safe_load((second / "changelog.yaml").read_text())["releases"]
     assert list(noted) == ["0.1.0", "0.1.0-rc.1"]
     assert sorted(noted["0.1.0"]["changes"]) == ["minor_changes", "release_summary"]
+
+
+def test_a_link_in_the_tree_of_a_host_of_the_lab_is_no_hindrance(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_out_environments(monkeypatch)
+    link_outside("tests/lab/tree/host/opt/bin")(place)
+    galaxy = {**GALAXY, "build_ignore": ["tests"]}
+    (place / "galaxy.yml").write_text(yaml.safe_dump(galaxy, sort_keys=False))
+    commit(place)
+    made = release.make_release(place, "0.1.0-rc.1")
+    with tarfile.open(made / "gpufleet-nvidia-0.1.0-rc.1.tar.gz") as opened:
+        assert [name for name in opened.getnames() if name.startswith("tests")] == []
 
 
 def test_each_refusal_is_used_and_has_a_next_step() -> None:
