@@ -40,6 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.plat
 SHOWN = 3  # findings that a sentence names
 CODE = re.compile(r" \[([a-z0-9-]+\.[a-z0-9-]+)\]$")
 UNKNOWN_UNITS = "moved.units-unknown"
+UNKNOWN_RELEASE = "an unknown release"
 
 
 @dc.dataclass(frozen=True)
@@ -150,14 +151,17 @@ def list_codes_before(look: Mapping[str, Any]) -> list[str]:
 
 def list_other_releases(look: Mapping[str, Any], wanted: str) -> list[str]:
     """List the releases of the driver that a host has loaded or installed and that are not wanted.
-    A host without a GPU has none to move.
+    UNKNOWN_RELEASE counts as one: nothing shows that it is the wanted one. A host without a GPU has
+    none to move.
 
     wanted: a release, or its beginning at a dot; '' if any is.
     """
-    loaded, installed = get_loaded(look), get_installed(look)
     served = (look.get("driver") or {}).get("state") not in (None, "", "none")
-    releases = [loaded, installed] if wanted and served else []
-    return list(dict.fromkeys(r for r in releases if r and not f"{r}.".startswith(f"{wanted}.")))
+    if not wanted or not served:
+        return []
+    known = [release for release in (get_loaded(look), get_installed(look)) if release]
+    releases = known or [UNKNOWN_RELEASE]
+    return list(dict.fromkeys(r for r in releases if not f"{r}.".startswith(f"{wanted}.")))
 
 
 def get_loaded(look: Mapping[str, Any]) -> str:

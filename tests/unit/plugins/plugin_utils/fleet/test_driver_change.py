@@ -156,6 +156,9 @@ RELEASES = [
     ("580.95.05", "550.163.01", "580", True),
     ("580.95.05", "", "580", False),
     ("", "580.95.05", "580", False),
+    # a driver that serves, and neither its file nor a package names its release
+    ("", "", "580", True),
+    ("", "", "", False),
     ("550.163.01", "550.163.01", "", False),
 ]
 
