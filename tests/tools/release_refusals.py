@@ -22,6 +22,7 @@ REFUSALS: Mapping[str, str] = {
     "release.other-bytes": "{archive} has other bytes when it is built again. Find what depends on the place or the time",
     "release.sbom": "the SBOM could not be made ({cause}). See whether make lock has a release of its tool that works",
     "release.importer": "galaxy-importer refuses the archive ({cause}). Run make archive for all that it says",
+    "release.importer-time": "ansible-lint took longer than galaxy-importer lets it, so nothing is judged. Run it again on an idle machine",
     "release.no-commands": "README's first block of commands does not begin with ansible-galaxy. Put the commands of a new user there",
     "release.trial": "`{command}` fails with the archive ({cause}). Correct what it says",
 }

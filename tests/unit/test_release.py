@@ -206,10 +206,16 @@ def test_a_broken_tool_for_the_sbom_leaves_nothing(
     [
         (0, "galaxy-importer: passed\nWARNING: a word\n", ""),
         (1, "galaxy-importer: FAILED\nERROR: no readme\n", "release.importer"),
+        (0, "galaxy-importer: passed\nERROR: no licence\n", "release.importer"),
+        (
+            1,
+            "galaxy-importer: FAILED\nERROR: Timeout on call to ansible-lint\nERROR: no readme\n",
+            "release.importer",
+        ),
         (
             0,
             "galaxy-importer: passed\nERROR: Timeout on call to ansible-lint\n",
-            "release.importer",
+            "release.importer-time",
         ),
     ],
 )
