@@ -55,12 +55,16 @@ class Row:
 
 
 REFUSE = "the parts refuse one another, now or at their next start"
+UNFINISHED = "the change of the packages has not ended, and its parts may be of two releases"
 NEXT_BOOT = "the next boot ends with no GPU, and may come when work is on the host"
 NO_SERVICE = "the module does not serve the GPU"
 NO_CUDA = "CUDA does not start"
 OWNERS = "it was so before, and the driver fits now; a hold is the choice of the host's owner"
 ROWS: tuple[Row, ...] = (
     Row(keeping.PARTS_DIFFER, True, REFUSE),
+    Row(keeping.HALF_INSTALLED, True, UNFINISHED),
+    Row(keeping.TO_BE_REINSTALLED, True, UNFINISHED),
+    Row(keeping.TWICE_INSTALLED, True, UNFINISHED),
     Row(keeping.NEXT_KERNEL_LACKS_MODULE, True, NEXT_BOOT),
     Row(keeping.HEADERS_MISSING, True, NEXT_BOOT),
     Row(keeping.BUILD_FAILED, True, NEXT_BOOT),
