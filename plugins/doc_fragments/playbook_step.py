@@ -210,7 +210,8 @@ options:
     description:
       - Whether the run only plans, for a person to approve. Then the changes of each class are set as statistics, as C(set_stats) does,
         under the name C(gpufleet_rollout_approved_changes), and the plan is printed only where it is also written to a file, without
-        batches. In check mode the statistics are set in any case.
+        batches. If C(gpufleet_rollout_driver) is set, the hosts whose driver your tasks are to move are printed in any case. In check mode
+        the statistics are set in any case.
     type: bool
     default: false
   fleet_policy:

@@ -79,6 +79,8 @@ def plan_fleet(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
         )
     if args["settings"]["plan_file"] or not args["approvals"]:
         console.show(["", *lines, ""])
+    elif wanted.driver:
+        console.show(["", *rollout.list_driver_lines(planned, wanted.driver), ""])
     changes = approval.build_approval_digests([] if planned.ended else rollout.digests(planned))
     every, check = fleet.variables.values(), bool(action._task.check_mode)
     clusters = any(is_cluster_applied(of_host) for of_host in every)

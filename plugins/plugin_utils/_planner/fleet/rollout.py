@@ -413,20 +413,27 @@ def list_rollout_lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
         if verifications
         else []
     )
-    lines += [
-        f"  driver to be moved by your tasks: {name}: {why}"
-        for name, why in fleet_hosts.fold_equal_rows(
-            [
-                (name, (rollout.hosts[name].moves,))
-                for name in counts[DO]
-                if rollout.hosts[name].moves
-            ]
-        )
-    ]
+    lines += list_driver_lines(rollout, "")
     for n, batch in enumerate(rollout.batches if batches else (), 1):
         wave = "canaries" if batch.wave == CANARY else f"wave {batch.wave}"
         lines.append(f"  batch {n}, {wave}: {names.show_some_runs(batch.hosts)}")
     return lines
+
+
+def list_driver_lines(rollout: Rollout, wanted: str) -> list[str]:
+    """Build the lines about hosts whose driver the user's tasks are to move, with the reason.
+
+    wanted: the release that the hosts shall have. Then there is a line also if no host is moved.
+    """
+    moved = [name for name in rollout.list_hosts_in_state(DO) if rollout.hosts[name].moves]
+    if wanted and not moved:
+        return [f"  driver to be moved by your tasks: on no host, and the release is {wanted}"]
+    return [
+        f"  driver to be moved by your tasks: {name}: {why}"
+        for name, why in fleet_hosts.fold_equal_rows(
+            [(name, (rollout.hosts[name].moves,)) for name in moved]
+        )
+    ]
 
 
 def may_fail(rollout: Rollout, most: waves.Amount) -> list[str]:

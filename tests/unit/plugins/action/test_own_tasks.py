@@ -7,10 +7,12 @@ and for the drain.
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import console
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     rollout,
@@ -75,3 +77,28 @@ def test_the_drain_of_a_rollout_knows_the_users_files() -> None:
         == drain.get_rollout_task_files({registered.ROLLOUT_SETTINGS: {"failed": True}})
         == {}
     )
+
+
+SHOWN = [
+    # the release that the hosts shall have, which all have 550.163.01; the lines of the plan
+    ("580", ["driver to be moved by your tasks: gpu[1-3] (3): 550.163.01 is the driver, and gpufleet_rollout_driver is 580"]),
+    ("550", ["driver to be moved by your tasks: on no host, and the release is 550"]),
+    ("", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("driver", "lines"), SHOWN)
+def test_the_playbook_plan_shows_whose_driver_the_files_are_to_move(
+    driver: str, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(console, "show", told.extend)
+    chosen = {"driver": driver, "tasks": CHANGES, "plan_file": "", "approved": ""}
+    args = {"step": "rollout_plan", "settings": chosen, "approvals": True}
+    action: Any = types.SimpleNamespace(_task=types.SimpleNamespace(args=args, check_mode=False))
+    variables = {
+        "ansible_play_hosts_all": HOSTS,
+        "hostvars": dict.fromkeys(HOSTS, {"gpufleet_host_info": looked()}),
+    }
+    rollout_plan.plan_fleet(action, variables)
+    assert [line.strip() for line in told if line] == lines
