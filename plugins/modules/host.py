@@ -380,8 +380,10 @@ versions:
 driver_change:
   description:
     - The change of the driver by tasks of yours in a rollout, as the host has it noted (C(/var/lib/gpufleet/kept)).
-    - C(state) is V(changing) from before the change until a run has judged the host, then V(settled) until the packages that were
-      kept for it are removed, and empty without such a change.
+    - C(state) is V(preparing) while packages are kept for it, V(changing) from before the change until a run has judged the host,
+      then V(settled) until these packages are removed, and empty without such a change.
+    - C(driver), C(release) and C(gpus) are the state of the driver before it, its release, and how many GPUs it served. C(gpus) is null
+      if that is not known.
   returned: always
   type: dict
   sample:

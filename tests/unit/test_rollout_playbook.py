@@ -117,6 +117,16 @@ def test_one_step_comes_before_another(first: str, then: str) -> None:
     assert ORDER.index(first) < ORDER.index(then)
 
 
+def test_the_looks_before_and_after_a_change_ask_the_same() -> None:
+    """Otherwise what was so before would be blamed on the change."""
+    before, after = (
+        yaml.safe_load((PLAYBOOKS / f"tasks/rollout/{name}.yml").read_text())[0]
+        for name in ("driver_before", "driver_judged")
+    )
+    assert before["block"] == after["block"]
+    assert before["block"][0]["vars"] == {"gpufleet_driver": "advise"}
+
+
 LIMITED = [
     "Look at the host", "Ask whether the host can be drained", "Note the errors that the GPUs have had by now", "Converge the host",
     "Verify that containers get their GPUs", "Diagnose the GPUs while no work is on them", "Look for errors of the GPUs",

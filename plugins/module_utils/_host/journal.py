@@ -16,6 +16,7 @@ before.
     DIR/pending.json                units that still run with the files from before: their restart was left to a person
     DIR/aside/                      files that are not true at the moment, set aside by a program that stays on the host
     DIR/kept/           files of packages that a person can go back to (kept_packages.py)
+    DIR/fetched/        one of these while apt fetches it, by an account of apt's own that the directory belongs to
     DIR/waiting/UNIT                a unit whose program found the lock taken, and which its holder starts afterwards
     DIR/stage-ID/                   copies that are being validated; gone when the transaction ends
     DIR/program/, DIR/job/          the executor as a program of the host's own, and its input

@@ -5,16 +5,20 @@
 how far the change is for which they are kept.
 
     DIR/kept/record.json          how far the change is, with what the controller wants noted
+    DIR/kept/packages.json        which packages are kept, and which are not, with the reason
     DIR/kept/packages/            the files, and SHA256SUMS of them for sha256sum --check
+    DIR/fetched/                  of the account that apt fetches as, while apt fetches a package
 
 A file is kept only if it is the package that is installed, by a digest that the package manager
 states itself: apt's by its lists of packages (apt-secure(8)), an RPM's by the header that the
-database of RPM took over when it was installed. All of it is root's alone (0700, 0600). Host side:
-standard library only, Python 3.6.
+database of RPM took over when it was installed. All that is kept is root's alone (0700, 0600).
+Host side: standard library only, Python 3.6.
 """
 
+import collections
 import contextlib
 import fnmatch
+import functools
 import os
 import re
 import shutil
@@ -33,7 +37,10 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 )
 
 SCHEMA = 1
-CHANGING, SETTLED = "changing", "settled"
+# preparing: packages are being kept, and no change has begun. changing: one has, and no run has
+# judged it. settled: a run has.
+PREPARING, CHANGING, SETTLED = "preparing", "changing", "settled"
+RECORD, ROWS = "record.json", "packages.json"
 ARCHIVES = "/var/cache/apt/archives"
 # The caches of dnf 4, of dnf 5 and of zypper (dnf.conf(5), cachedir; zypp.conf(5), packagesdir).
 CACHES = ("/var/cache/dnf", "/var/cache/libdnf5", "/var/cache/zypp/packages")
@@ -41,8 +48,24 @@ MOST_CACHED = 20000  # names that are looked at in these
 OUTPUT = 32 * host_files.MIB  # of apt-cache: each version that the lists have
 QUICK = 60  # seconds
 RPM_FORMAT = "%{NAME}\\t%{ARCH}\\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\\t%{SHA256HEADER}\\n"
+# dpkg(1): states of a package that is installed, and of one that dpkg has not finished
+INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
+UNFINISHED = ("half-installed", "unpacked", "half-configured")
 SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-NOTHING = {"state": "", "again": False, "kept": [], "left": [], "ran": [], "error": None}
+SIZE = re.compile(r"[0-9]{1,15}\Z")
+# The account as which apt fetches unless a host says otherwise (APT::Sandbox::User).
+FETCHER = "_apt"
+OF_ROWS = {"name": str, "arch": str, "version": str}
+NOTHING = {
+    "state": "",
+    "again": False,
+    "refused": False,
+    "unread": False,
+    "kept": [],
+    "left": [],
+    "ran": [],
+    "error": None,
+}
 
 
 class NotKept(Exception):
@@ -50,12 +73,13 @@ class NotKept(Exception):
 
 
 def run(request):
-    """Return {"state", "again", "kept", "left", "ran", "error"}.
+    """Return {"state", "again", "refused", "unread", "kept", "left", "ran", "error"}.
 
     request: operation (keep, settle or remove), journal_dir; for keep also manager (dpkg or rpm),
-    packages (names), record (noted as it is; settle takes it in place of an unreadable one),
-    release (commands that let the packages go) and limits: most (packages), bytes, reserve (bytes
-    that stay free), seconds (for all downloads), download (whether apt may fetch a package).
+    packages (names), demand (whether each of them has to be kept), record (noted as it is; settle
+    takes it in place of an unreadable one), release (commands that let the packages go) and limits:
+    most (packages), bytes, reserve (bytes that stay free), seconds (for all downloads), download
+    (whether apt may fetch a package).
     """
     commands.asked_for[:] = request.get("environment") or []
     try:
@@ -73,26 +97,40 @@ def run(request):
 
 
 def _keep(request, folder):
-    """Keep the packages, note the change that begins, and release what holds them.
+    """Keep the packages, release what holds them, and note the change that begins.
 
-    If a change has begun and was never judged, what is kept stays: the packages of this time may
-    be those of the change.
+    A demand is judged before anything is released, and a change that it refuses is not noted. If a
+    change has begun and was never judged, what is kept stays: the packages of this time may be those
+    of the change. Its demand was judged when it began.
     """
     if _read_state(folder) == CHANGING:
-        return dict(_release(request), state=CHANGING, again=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    kept, left = [], []
-    if request["packages"]:
-        journal_writer.make_durable_dirs(os.path.join(folder, "packages"))
-        kept, left = _Keeper(request, os.path.join(folder, "packages")).keep_all()
-        sums = "".join("%s  %s\n" % (row["sha256"], row["file"]) for row in kept)
-        if kept:
-            path = os.path.join(folder, "packages", "SHA256SUMS")
-            journal_writer.write_durably(path, sums.encode("ascii"))
+        return _keep_again(request, folder)
+    # Before any package is there: nobody would know of those that a killed run leaves.
+    record = dict(request["record"], state=PREPARING, kept=0, left=0)
     journal_writer.make_durable_dirs(folder)
-    record = dict(request["record"], state=CHANGING, kept=len(kept), left=len(left))
-    journal_writer.write_json(os.path.join(folder, "record.json"), record)
-    return dict(_release(request), state=CHANGING, kept=kept, left=left)
+    journal_writer.write_json(os.path.join(folder, RECORD), record)
+    _clear(folder)
+    kept, left = _Keeper(request, folder).keep_all() if request["packages"] else ([], [])
+    if request.get("demand") and (left or not kept):
+        _remove_folder(folder)
+        return {"refused": True, "left": left}
+    rows = {"kept": kept, "left": left}
+    journal_writer.write_json(os.path.join(folder, ROWS), rows)
+    released = _release(request)
+    record = dict(record, state=CHANGING, kept=len(kept), left=len(left))
+    journal_writer.write_json(os.path.join(folder, RECORD), record)
+    return dict(released, state=CHANGING, **rows)
+
+
+def _keep_again(request, folder):
+    """Release the packages of a change that has begun, and return what was kept when it began. If
+    that cannot be read, a demand is not met.
+    """
+    rows = _read_rows(folder)
+    answer = {"state": CHANGING, "again": True, "unread": rows is None}
+    if rows is None and request.get("demand"):
+        return dict(answer, refused=True)
+    return dict(answer, **dict(rows or {}, **_release(request)))
 
 
 def _settle(request, folder):
@@ -106,29 +144,59 @@ def _settle(request, folder):
 
 
 def _remove(request, folder):
-    """Remove what is kept. With `settled`, only after a change that has been judged."""
+    """Remove what is kept. With `settled`, only if no change waits for its judgement."""
     state = _read_state(folder)
-    if request.get("settled") and state != SETTLED:
+    if request.get("settled") and state == CHANGING:
         return {"state": state}
-    # The record goes last: without it nobody would know of the rest.
-    shutil.rmtree(os.path.join(folder, "packages"), ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        _remove_folder(folder)
     return {}
+
+
+def _remove_folder(folder):
+    """Remove what is kept, and its record last: without it nobody would know of the rest."""
+    _clear(folder)
+    journal_writer.remove_durably(os.path.join(folder, RECORD))
+    os.rmdir(folder)
+
+
+def _clear(folder):
+    """Remove all but the record. Raise OSError for a file that stays."""
+    _remove_tree(_get_fetching_place(folder))
+    for name in sorted(os.listdir(folder)):
+        if name != RECORD:
+            _remove_tree(os.path.join(folder, name))
+    journal_writer.sync_directory(folder)
+
+
+def _remove_tree(path):
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+
+def _get_fetching_place(folder):
+    """Return the folder that apt fetches into. What is kept lies where only root may enter, and apt
+    fetches as root what its own account could not write.
+    """
+    return os.path.join(os.path.dirname(folder), "fetched")
 
 
 def _read_state(folder):
     """Return how far a change is, '' if none is noted. A record that cannot be read is a change
-    that has not been judged.
+    that has not been judged, and so is one with another word.
     """
     record = _read_record(folder)
     if record is None:
         return ""
-    return SETTLED if record.get("state") == SETTLED else CHANGING
+    return record["state"] if record.get("state") in (PREPARING, SETTLED) else CHANGING
 
 
 def _read_record(folder):
     """Return the record; None if there is none, {} for one that cannot be read."""
-    path = os.path.join(folder, "record.json")
+    path = os.path.join(folder, RECORD)
     if not os.path.lexists(path):
         return None
     try:
@@ -136,6 +204,43 @@ def _read_record(folder):
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}
+
+
+def _read_rows(folder):
+    """Return {"kept", "left"} as they were when the change began; None if that cannot be read. A
+    package whose file is gone since is left.
+    """
+    if not _read_record(folder):
+        return None
+    try:
+        rows = journal.read_json(os.path.join(folder, ROWS))
+    except (OSError, ValueError):
+        return None
+    of_kept = dict(OF_ROWS, file=str, sha256=str, size=int)
+    if not (
+        isinstance(rows, dict)
+        and _are_rows(rows.get("kept"), of_kept)
+        and _are_rows(rows.get("left"), dict(OF_ROWS, why=str))
+    ):
+        return None
+    kept, left = [], list(rows["left"])
+    for row in rows["kept"]:
+        path = os.path.join(folder, "packages", os.path.basename(row["file"]))
+        if os.path.isfile(path) and os.path.getsize(path) == row["size"]:
+            kept.append(row)
+        else:
+            left.append(dict({name: row[name] for name in OF_ROWS}, why="lost"))
+    return {"kept": kept, "left": left}
+
+
+def _are_rows(rows, kinds):
+    """Tell whether this is a list of packages. kinds: name -> the type of its value."""
+    return isinstance(rows, list) and all(
+        isinstance(row, dict)
+        and set(row) == set(kinds)
+        and all(type(row[name]) is kind for name, kind in kinds.items())
+        for row in rows
+    )
 
 
 def _release(request):
@@ -157,11 +262,15 @@ class _Keeper(object):
     """The keeping of one set of packages, with what it has used of its limits."""
 
     def __init__(self, request, folder):
-        self.request, self.folder, self.limits = request, folder, request["limits"]
+        self.request, self.limits = request, request["limits"]
+        self.folder, self.fetched = os.path.join(folder, "packages"), _get_fetching_place(folder)
         self.bytes, self.deadline = 0, time.monotonic() + self.limits["seconds"]
 
     def keep_all(self):
-        """Return the packages that are kept, and those that are not, each with the reason."""
+        """Return the packages that are kept, and those that are not, each with the reason. Each
+        name that is asked for is in one of both.
+        """
+        journal_writer.make_durable_dirs(self.folder)
         kept, left = [], []
         find = {"dpkg": self._list_debs, "rpm": self._list_rpms}[self.request["manager"]]
         for name, arch, version, keep in find():
@@ -174,92 +283,146 @@ class _Keeper(object):
                 left.append(dict(row, why=str(exc)))
             except (OSError, host_files.HostError):
                 left.append(dict(row, why="failed"))
+        if kept:
+            sums = "".join("%s  %s\n" % (row["sha256"], row["file"]) for row in kept)
+            path = os.path.join(self.folder, "SHA256SUMS")
+            journal_writer.write_durably(path, sums.encode("ascii"))
         return kept, left
+
+    def _add_unlisted(self, rows, why):
+        """Return the rows, and one for each name that the package manager has not listed."""
+        listed = {name for row in rows for name in (row[0], "%s:%s" % (row[0], row[1]))}
+        names = [name for name in self.request["packages"] if name not in listed]
+        return rows + [[name, "", "", functools.partial(_leave, why)] for name in names]
 
     # --- dpkg
 
     def _list_debs(self):
-        """Return each installed package with the function that keeps it."""
+        """Return each package with the function that keeps it."""
         shown = "-f=${Package}\\t${Architecture}\\t${Version}\\t${db:Status-Status}\\n"
-        lines = _run_for_lines(["dpkg-query", "-W", shown] + self.request["packages"])
-        rows = [line.split("\t") for line in lines]
-        rows = [row[:3] for row in rows if len(row) == 4 and row[3] == "installed"]
-        stated = _list_stated_digests(
-            [name if arch == "all" else "%s:%s" % (name, arch) for name, arch, _v in rows]
-        )
-        return [
-            row + [lambda row=row: self._keep_deb(row, stated.get(tuple(row), {}))] for row in rows
-        ]
+        # 1: one of the names is not known any more
+        rows = _list_rows(["dpkg-query", "-W", shown] + self.request["packages"], (0, 1))
+        if rows is None:
+            return self._add_unlisted([], "unread")
+        whole = [row[:3] for row in rows if row[3] in INSTALLED]
+        half = [row[:3] for row in rows if row[3] in UNFINISHED]
+        stated = _list_stated_digests([_name_deb(name, arch) for name, arch, _version in whole])
+        every = [row + [functools.partial(self._keep_deb, row, stated)] for row in whole]
+        every += [row + [functools.partial(_leave, "half-installed")] for row in half]
+        return self._add_unlisted(every, "gone")
 
-    def _keep_deb(self, row, stated):
-        """Keep one package of dpkg. stated: digest -> size, as apt's lists have them."""
+    def _keep_deb(self, row, every):
+        """Keep one package of dpkg. every: what apt's lists state, None if they were not read."""
         name, arch, version = row
         file = "%s_%s_%s.deb" % (name, version.replace(":", "%3a"), arch)
         cached = os.path.join(ARCHIVES, file)
+        paths = [cached] if _is_there(cached) else []
+        if every is None:
+            raise NotKept("unread")
+        stated = every.get(tuple(row))
         if not stated:
-            raise NotKept("no-digest" if os.path.isfile(cached) else "no-file")
-        self._require_room(max(stated.values()))
-        taken = None
-        if os.path.isfile(cached):
-            taken = self._copy(cached, file, max(stated.values()))
-            if taken["sha256"] in stated:
-                return self._count(taken)
-            os.unlink(os.path.join(self.folder, file))
-        if not self.limits["download"]:
-            raise NotKept("other-digest" if taken else "no-file")
-        self._download("%s=%s" % (name if arch == "all" else "%s:%s" % (name, arch), version), file)
-        taken = _digest_file(os.path.join(self.folder, file), max(stated.values()))
-        if taken["sha256"] not in stated:
-            os.unlink(os.path.join(self.folder, file))
-            raise NotKept("other-digest")
-        return self._count(dict(taken, file=file))
+            raise NotKept("no-digest" if paths else "no-file")
 
-    def _download(self, wanted, file):
-        """Have apt fetch one package in the version that is installed."""
+        def is_right(taken):
+            return stated.get(taken["sha256"]) == taken["size"]
+
+        most = max(stated.values())
+        try:
+            return self._take_first(paths, file, is_right, most)
+        except NotKept as exc:
+            if str(exc) in ("too-large", "no-room") or not self.limits["download"]:
+                raise
+        wanted = "%s=%s" % (_name_deb(name, arch), version)
+        return self._fetch(wanted, file, is_right, most)
+
+    def _fetch(self, wanted, file, is_right, most):
+        """Have apt fetch one package in the version that is installed, as its own account, and keep
+        a copy that this account cannot write to.
+        """
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise NotKept("not-fetched")
-        # `apt-get download` writes to its working directory.
-        argv = ["env", "-C", self.folder, trust.require_root_program("apt-get"), "-qq", "download"]
-        answer = commands.run(argv + [wanted], timeout=left)
-        path = os.path.join(self.folder, file)
-        if answer["rc"] != 0 or not os.path.isfile(path):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            raise NotKept("not-fetched")
-        os.chmod(path, 0o600)
-        os.chown(path, 0, 0)  # apt fetches as an account of its own
+        self._require_room(most)
+        try:
+            self._make_fetching_place()
+            # `apt-get download` writes to its working directory.
+            program = trust.require_root_program("apt-get")
+            argv = ["env", "-C", self.fetched, program, "-qq", "download", wanted]
+            answer = commands.run(argv, timeout=left)
+            path = os.path.join(self.fetched, file)
+            if answer["rc"] != 0 or not _is_there(path):
+                raise NotKept("not-fetched")
+            return self._take(path, file, is_right, most)
+        finally:
+            _remove_tree(self.fetched)
+
+    def _make_fetching_place(self):
+        _remove_tree(self.fetched)
+        os.mkdir(self.fetched, 0o700)
+        accounts = host_files.map_id_names("", "passwd")
+        number = next((uid for uid, name in accounts.items() if name == FETCHER), None)
+        if number is not None:
+            os.chown(self.fetched, number, -1)
 
     # --- rpm
 
     def _list_rpms(self):
-        """Return each installed package with the function that keeps it."""
-        lines = _run_for_lines(["rpm", "-q", "--qf", RPM_FORMAT] + self.request["packages"])
-        rows = [line.split("\t") for line in lines]
-        rows = [row for row in rows if len(row) == 4]
-        cached = _list_cached_rpms()
-        return [row[:3] + [lambda row=row: self._keep_rpm(row, cached)] for row in rows]
+        """Return each package with the function that keeps it."""
+        argv = ["rpm", "-q", "--qf", RPM_FORMAT] + self.request["packages"]
+        # the number of names that are not known any more
+        rows = _list_rows(argv, range(len(self.request["packages"]) + 1))
+        if rows is None:
+            return self._add_unlisted([], "unread")
+        cached, whole = _list_cached_rpms()
+        every = [row[:3] + [functools.partial(self._keep_rpm, row, cached, whole)] for row in rows]
+        return self._add_unlisted(every, "gone")
 
-    def _keep_rpm(self, row, cached):
-        """Keep one package of RPM. cached: name of a file -> its paths."""
+    def _keep_rpm(self, row, cached, whole):
+        """Keep one package of RPM. cached: name of a file -> its paths. whole: all caches were
+        searched.
+        """
         name, arch, version, header = row
         file = "%s-%s.%s.rpm" % (name, version.rpartition(":")[2], arch)
         paths = cached.get(file, [])
         if not paths:
-            raise NotKept("no-file")
+            raise NotKept("no-file" if whole else "cache-unread")
         if not SHA256.match(header):
             raise NotKept("no-digest")
-        for path in paths:
-            size = os.stat(path).st_size
-            self._require_room(size)
-            taken = self._copy(path, file, size)
-            # Our copy is asked, which no other program can change.
-            if _is_rpm(os.path.join(self.folder, file), header):
-                return self._count(taken)
-            os.unlink(os.path.join(self.folder, file))
-        raise NotKept("other-digest")
+        # Our copy is asked, which no other program can change.
+        copy = os.path.join(self.folder, file)
+        return self._take_first(paths, file, lambda _taken: _is_rpm(copy, header))
 
     # --- both
+
+    def _take_first(self, paths, file, is_right, most=None):
+        """Keep the first of these files that is the package. Raise NotKept with what is wrong with
+        the first of them if none is.
+        """
+        reasons = []
+        for path in paths:
+            try:
+                return self._take(path, file, is_right, most)
+            except NotKept as exc:
+                reasons.append(str(exc))
+            except (OSError, host_files.HostError):
+                reasons.append("failed")
+        raise NotKept(reasons[0] if reasons else "no-file")
+
+    def _take(self, path, file, is_right, most=None):
+        """Keep a file if it is the package. most: its bytes, if they are known."""
+        most = os.lstat(path).st_size if most is None else most
+        self._require_room(most)
+        taken = self._copy(path, file, most)
+        right = False
+        try:
+            right = is_right(taken)
+        finally:
+            if not right:
+                os.unlink(os.path.join(self.folder, file))
+        if not right:
+            raise NotKept("other-digest")
+        self.bytes += taken["size"]
+        return taken
 
     def _require_room(self, size):
         if self.bytes + size > self.limits["bytes"]:
@@ -267,10 +430,6 @@ class _Keeper(object):
         room = os.statvfs(self.folder)
         if room.f_bavail * room.f_frsize - size < self.limits["reserve"]:
             raise NotKept("no-room")
-
-    def _count(self, found):
-        self.bytes += found["size"]
-        return found
 
     def _copy(self, source, file, most):
         """Copy a file, and return its digest. It may have no more bytes than that."""
@@ -313,47 +472,86 @@ def _digest_file(path, most, write=None):
         os.close(fd)
 
 
+def _leave(why):
+    raise NotKept(why)
+
+
+def _name_deb(name, arch):
+    return name if arch == "all" else "%s:%s" % (name, arch)
+
+
+def _is_there(path):
+    """Tell whether something is at a path. What cannot be looked at is something."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _list_rows(argv, statuses):
+    """Return the lines of four fields that a package manager prints; None if it did not answer.
+
+    statuses: those of an answer. rpm has the status of a name that is not installed also if its
+    database cannot be read, and then says so.
+    """
+    answer = commands.run(argv, timeout=QUICK)
+    if answer["rc"] not in statuses or answer["truncated"]:
+        return None
+    if answer["rc"] and re.search(rb"^error:", answer["stderr"], re.M):
+        return None
+    lines = answer["stdout"].decode("utf-8", "replace").splitlines()
+    # a name with an architecture and one without may be the same package
+    rows = [line.split("\t") for line in collections.OrderedDict.fromkeys(lines)]
+    return [row for row in rows if len(row) == 4]
+
+
 def _list_stated_digests(wanted):
-    """Return {(name, architecture, version): {digest: size}} as apt's lists state them."""
-    argv = ["apt-cache", "show"] + wanted
-    answer = commands.run(argv, timeout=2 * QUICK, cap=OUTPUT) if wanted else {"stdout": b""}
+    """Return {(name, architecture, version): {digest: size}} as apt's lists state them; None if
+    they were not read.
+    """
+    if not wanted:
+        return {}
+    answer = commands.run(["apt-cache", "show"] + wanted, timeout=2 * QUICK, cap=OUTPUT)
+    if answer["rc"] != 0 or answer["truncated"]:
+        return None
     stated = {}
     for stanza in answer["stdout"].decode("utf-8", "replace").split("\n\n"):
         fields = dict(
             re.findall(r"^(Package|Architecture|Version|SHA256|Size): (.*)$", stanza, re.M)
         )
         digest, size = fields.get("SHA256", "").strip(), fields.get("Size", "").strip()
-        if SHA256.match(digest) and size.isdigit():
+        if SHA256.match(digest) and SIZE.match(size):
             key = tuple(fields.get(name, "") for name in ("Package", "Architecture", "Version"))
             stated.setdefault(key, {})[digest] = int(size)
     return stated
 
 
 def _list_cached_rpms():
-    """Return the files of packages in the caches: name -> paths."""
-    paths, passed = {}, 0
+    """Return the files of packages in the caches, name -> paths, and whether all were searched."""
+    paths, passed, unread = {}, 0, []
     for top in CACHES:
-        for directory, _subdirs, names in os.walk(top):
+        for directory, _subdirs, names in os.walk(top, onerror=unread.append):
             passed += len(names)
             for name in fnmatch.filter(names, "*.rpm"):
                 paths.setdefault(name, []).append(os.path.join(directory, name))
             if passed > MOST_CACHED:
-                return paths
-    return paths
+                return paths, False
+    return paths, all(isinstance(exc, FileNotFoundError) for exc in unread)
 
 
 def _is_rpm(path, header):
-    """Tell whether a file is the package with this header, and as a whole what that header says."""
+    """Tell whether a file is the package with this header, and as a whole what that header says.
+    Raise NotKept if rpm did not answer.
+    """
     shown = commands.run(["rpm", "-qp", "--nosignature", "--qf", "%{SHA256HEADER}", path], QUICK)
     checked = commands.run(["rpm", "-K", "--nosignature", path], 2 * QUICK)
+    if shown["rc"] is None or checked["rc"] is None:
+        raise NotKept("unread")
     return (
         shown["rc"] == 0
         and checked["rc"] == 0
         and shown["stdout"].decode("ascii", "replace").strip() == header
     )
-
-
-def _run_for_lines(argv):
-    # The status is not 0 if one of the names is not installed any more.
-    answer = commands.run(argv, timeout=QUICK)
-    return answer["stdout"].decode("utf-8", "replace").splitlines()

@@ -344,13 +344,14 @@ def acknowledge_rollbacks(
 
 def drop_kept_packages(task: Task, outcome: Outcome, answer: Mapping[str, Any]) -> tuple[str, ...]:
     """Remove the packages that are kept on the host, once the change for which they were kept has
-    been judged, or if all of this collection goes. Return the reason if that failed.
+    been judged, or if it never began, or if all of this collection goes. Return the reason if that
+    failed.
     """
     state = (outcome.facts.get("driver_change") or {}).get("state")
     goes = task.wanted.state == "absent"
     if task.check or results.describe_answer_trouble(answer) or not state:
         return ()
-    if state != kept_driver.SETTLED and not goes:
+    if state == kept_driver.CHANGING and not goes:
         return ()
     request = kept_driver.build_removing_request(settled=not goes)
     reply = transport.run_host_program(

@@ -9,7 +9,7 @@ After it the host is judged. When it has come through, the host's own record say
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
@@ -21,12 +21,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
     end_with_code,
     join_texts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import driver_change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    driver_change,
+    left_out,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
     registered,
 )
@@ -55,8 +59,13 @@ def keep_driver(
 ) -> dict[str, Any]:
     """Keep the packages of the host's driver, note the change that begins, and release the hold.
 
-    Raise PlanError if that fails, or if a package is not kept and the settings demand it.
+    Raise PlanError if that fails, if nothing is known of the driver of now, or if a package is not
+    kept and the settings demand it. The host judges the demand, before it releases anything.
     """
+    look = task_vars.get(registered.LOOK) or {}
+    unknown = left_out.explain_unknown_host(look)
+    if unknown:
+        raise PlanError(kept_messages.KEEPING_UNREACHABLE.fill(problem=unknown))
     policy = arguments.build_policy({"driver": args["driver"]})
     needs: kept_driver.KeepingNeeds = host_look.learn(
         action,
@@ -66,37 +75,52 @@ def keep_driver(
         lambda seen: kept_driver.read_keeping_needs(policy, seen),
         args["transport"],
     )
-    look = task_vars.get(registered.LOOK) or {}
-    driver = look.get("driver") or {}
-    wanted = args["settings"].get("keep_packages") or "try"
-    request = kept_driver.build_keeping_request(
-        needs,
-        keeps=wanted != "never",
-        release=str(driver.get("version") or ""),
-        gpus=len(driver.get("gpus") or ()),
-        before=driver_change.list_codes_before(look),
-    )
+    keeping = str(args["settings"].get("keep_packages") or "try")
+    before = driver_change.list_codes_before(look)
+    request = kept_driver.build_keeping_request(needs, keeping, look["driver"], before)
     answer = send(action, task_vars, args, request)
     if answer["error"]:
         raise PlanError(kept_messages.KEEPING_FAILED.fill(problem=answer["error"]["message"]))
-    notes = kept_driver.describe_left_packages(answer["left"])
-    if wanted != "never" and not needs.packages:
-        notes.append(kept_messages.NONE_INSTALLED.fill())
-    if wanted == "require" and notes:
+    notes = describe_keeping(answer, needs, keeping)
+    if answer["refused"]:
         causes = join_texts("; ", [end_with_code(note.drop_step()) for note in notes])
-        count = len(answer["left"])
-        raise PlanError(kept_messages.PACKAGES_DEMANDED.fill(count=count, causes=causes))
+        raise PlanError(kept_messages.PACKAGES_DEMANDED.fill(causes=causes))
     if needs.others:
         held = names.show_few_texts(needs.others, kept_driver.SHOWN, ", ")
         notes.append(kept_messages.HELD_BY_PERSON.fill(packages=held))
+    if needs.released and policy.driver != "hold":
+        ours = names.show_few_texts(needs.released, kept_driver.SHOWN, ", ")
+        notes.append(kept_messages.HOLD_ENDS.fill(packages=ours, policy=policy.driver))
     return {
         "again": answer["again"],
         "kept": answer["kept"],
         "left": answer["left"],
         "released": [" ".join(command["argv"]) for command in answer["ran"]],
         "manager": needs.manager,
-        "notes": [end_with_code(note) for note in notes],
+        **show_notes(task_vars, notes),
     }
+
+
+def describe_keeping(
+    answer: Mapping[str, Any], needs: kept_driver.KeepingNeeds, keeping: str
+) -> list[Message]:
+    """Return what a person should know of the packages that are kept and of those that are not."""
+    notes = kept_driver.describe_left_packages(answer["left"])
+    if answer["unread"]:
+        notes.append(kept_messages.RECORD_UNREAD.fill(path=kept_driver.DIRECTORY))
+    elif answer["again"]:
+        counts = {"kept": len(answer["kept"]), "left": len(answer["left"])}
+        notes.append(kept_messages.BEGUN_BEFORE.fill(**counts))
+    elif keeping != "never" and not needs.packages:
+        notes.append(kept_messages.NONE_INSTALLED.fill())
+    return notes
+
+
+def show_notes(task_vars: Mapping[str, Any], notes: Sequence[Message]) -> dict[str, Any]:
+    """Return notes as parts of a result. Ansible prints warnings without -v, and names no host."""
+    told = [end_with_code(note) for note in notes]
+    host = task_vars.get("inventory_hostname") or "this host"
+    return {"notes": told, "warnings": [f"{host}: {note}" for note in told]}
 
 
 def judge_driver(
@@ -109,7 +133,9 @@ def judge_driver(
     wrong = driver_change.explain_bad_change(look, before, find_way_back(before, task_vars), wanted)
     if wrong:
         raise PlanError(wrong)
-    return {"release": str((look.get("driver") or {}).get("version") or "")}
+    unmoved = driver_change.explain_unmoved_driver(look, before, wanted)
+    release = str((look.get("driver") or {}).get("version") or "")
+    return {"release": release, **show_notes(task_vars, [unmoved] if unmoved else [])}
 
 
 def find_way_back(before: kept_driver.DriverChange, task_vars: Mapping[str, Any]) -> str:
@@ -125,6 +151,9 @@ def settle_driver(
     answer = send(action, task_vars, args, kept_driver.build_settling_request())
     if answer["error"]:
         raise PlanError(kept_messages.NOT_SETTLED.fill(problem=answer["error"]["message"]))
+    if answer["state"] != kept_driver.SETTLED:
+        gone = kept_messages.NOTE_GONE.fill(path=kept_driver.PATH)
+        raise PlanError(kept_messages.NOT_SETTLED.fill(problem=gone))
     return {"state": answer["state"]}
 
 

@@ -33,6 +33,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
     messages as driver,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import findings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.health import (
+    messages as health_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import (
     messages as platform,
 )
@@ -125,13 +128,15 @@ def list_blocking_findings(look: Mapping[str, Any]) -> list[Finding]:
     advised = [
         Finding(code, text) for text in look.get("advice") or () if (code := read_code(text))
     ]
+    accepted = list_accepted_codes(look.get("health") or {})
     # Of a unit the verdict counts as well: one code may be wrong on one host and advice on another.
     units = (look.get("platform") or {}).get("needs") or ()
     told = [f for f in advised if f.code in BLOCKING and not f.code.startswith(OF_PLATFORM)]
+    told = [f for f in told if f.code not in accepted]
     told += [
         Finding(str(unit.get("code")), str(unit.get("why")))
         for unit in units
-        if unit.get("verdict") == "wrong" and unit.get("code") not in RETURNING
+        if unit.get("verdict") == "wrong" and unit.get("code") not in RETURNING | accepted
     ]
     unknown = str((look.get("platform") or {}).get("unknown") or "")
     told += (
@@ -140,6 +145,22 @@ def list_blocking_findings(look: Mapping[str, Any]) -> list[Finding]:
         else []
     )
     return list({finding.code: finding for finding in told}.values())
+
+
+def list_accepted_codes(health: Mapping[str, Any]) -> frozenset[str]:
+    """List the findings that the owner of a host accepts (gpufleet_accepted_findings).
+
+    A finding about one GPU has its address. That of the driver names all GPUs that it has lost, so
+    each of them has to be accepted.
+    """
+    lost = [
+        entry
+        for entry in health.get("findings") or ()
+        if entry.get("code") == health_messages.NOT_SERVED.code
+    ]
+    known = bool(lost) and all(entry.get("accepted") for entry in lost)
+    of_host = frozenset(str(entry) for entry in health.get("accepted") or ())
+    return of_host | ({driver.GPUS_LOST.code} if known else frozenset())
 
 
 def read_code(text: Any) -> str:
@@ -204,6 +225,9 @@ def explain_bad_change(
     if driver_now.get("state") == "not-loaded":
         detail = left_out.get_message_detail(driver_now.get("evidence"))
         return messages.MOVED_NOT_LOADED.fill(detail=detail, back=back)
+    if driver_now.get("state") == "none" and before.driver != "none":
+        detail = left_out.get_message_detail(driver_now.get("evidence"))
+        return messages.MOVED_NO_DRIVER.fill(detail=detail, back=back)
     if list_other_releases(look, wanted):
         unknown = "none that is known"
         return messages.MOVED_ELSEWHERE.fill(
@@ -213,7 +237,11 @@ def explain_bad_change(
             back=back,
         )
     now = len(driver_now.get("gpus") or ())
-    if now < before.gpus:
+    if before.gpus is None:
+        # a host with fewer than the inventory says is sick
+        if (look.get("health") or {}).get("expected") is None:
+            return messages.MOVED_UNCOUNTED.fill(path=kept_driver.PATH)
+    elif now < before.gpus:
         return messages.MOVED_FEWER_GPUS.fill(before=before.gpus, now=now, back=back)
     new = list_new_findings(look, before)
     if new:
@@ -233,3 +261,15 @@ def list_new_findings(look: Mapping[str, Any], before: kept_driver.DriverChange)
     new = list_blocking_findings(look)
     moved = (look.get("driver") or {}).get("version") != before.release
     return [finding for finding in new if moved or finding.code not in before.before]
+
+
+def explain_unmoved_driver(
+    look: Mapping[str, Any], before: kept_driver.DriverChange, wanted: str
+) -> Message | None:
+    """Explain that a change has left the driver as it was; None if it has not, or if that is the
+    release that the host shall have.
+    """
+    releases = {get_loaded(look), get_installed(look)} - {""}
+    if wanted or not before.release or releases != {before.release}:
+        return None
+    return messages.MOVED_NOTHING.fill(release=before.release)

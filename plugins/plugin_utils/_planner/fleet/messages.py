@@ -393,6 +393,21 @@ MOVED_NOT_LOADED = Sentence(
     "after your change the NVIDIA kernel module is not loaded{detail}",
     next="{back}",
 )
+MOVED_NO_DRIVER = Sentence(
+    "moved.no-driver",
+    "after your change no GPU is there for NVIDIA's driver{detail}",
+    next="{back}",
+)
+MOVED_UNCOUNTED = Sentence(
+    "moved.before-unknown",
+    "it is not known how many GPUs the host had before your change: {path} does not tell",
+    next="Set gpufleet_gpus to how many GPUs the host should have, then run again",
+)
+MOVED_NOTHING = Sentence(
+    "moved.nothing",
+    "your change has left the driver as it was, {release}",
+    next="See your tasks if they were to move it",
+)
 MOVED_FEWER_GPUS = Sentence(
     "moved.fewer-gpus",
     "the host had {before} GPUs before your change, and has {now} after it",

@@ -3,9 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Files of packages that are kept on a host: which ones, by which digest, within which limits."""
 
+import contextlib
 import hashlib
 import json
 import os
+import pathlib
+import shutil
+import time
 import types
 
 import pytest
@@ -15,6 +19,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     journal,
     kept_packages,
     trust,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    journal_writer,
 )
 
 OLD, NEW = b"the package that is installed", b"another package"
@@ -42,28 +49,39 @@ def stanza(data, version="535.261.03-1~deb12u1"):
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """A host whose caches are below a directory, and whose programs answer what `says` has."""
-    found = types.SimpleNamespace(says={}, ran=[], fetches=None, root=tmp_path)
+    """A host whose caches are below a directory, and whose programs answer what `says` has: text,
+    or a status with it, or a whole answer.
+    """
+    found = types.SimpleNamespace(says={}, ran=[], fetches=None, root=tmp_path, owners=[])
     (tmp_path / "archives").mkdir()
     (tmp_path / "cache/nvidia-1f/packages").mkdir(parents=True)
     monkeypatch.setattr(kept_packages, "ARCHIVES", str(tmp_path / "archives"))
     monkeypatch.setattr(kept_packages, "CACHES", (str(tmp_path / "cache"),))
     monkeypatch.setattr(journal, "get_journal_directory", lambda _root, _name: str(tmp_path / "j"))
     monkeypatch.setattr(trust, "require_root_program", lambda name: name)
-    monkeypatch.setattr(os, "chown", lambda *_args: None)
+    monkeypatch.setattr(os, "chown", lambda *args: found.owners.append(args))
+    monkeypatch.setattr(host_files, "map_id_names", lambda _root, _of: {0: "root", 42: "_apt"})
 
     def run(argv, timeout=0, cap=0):
         found.ran.append(argv)
+        ended = {"rc": 0, "stdout": b"", "stderr": b"refused", "truncated": False}
         if "download" in argv:
             if found.fetches is not None:
-                (tmp_path / "j/kept/packages" / DEB).write_bytes(found.fetches)
-            return {"rc": 0 if found.fetches is not None else 100, "stdout": b"", "stderr": b"E"}
+                (pathlib.Path(argv[2]) / DEB).write_bytes(found.fetches)
+            return {**ended, "rc": 0 if found.fetches is not None else 100}
         said = found.says.get(argv[0] + argv[1], found.says.get(argv[0], ""))
+        if isinstance(said, dict):
+            return {**ended, **said}
         rc, text = said if isinstance(said, tuple) else (0, said)
-        return {"rc": rc, "stdout": text.encode(), "stderr": b"refused"}
+        return {**ended, "rc": rc, "stdout": text.encode()}
 
     monkeypatch.setattr(commands, "run", run)
     return found
+
+
+@contextlib.contextmanager
+def _hold_nothing(*_args, **_more):
+    yield
 
 
 def ask(operation="keep", manager="dpkg", **more):
@@ -72,7 +90,7 @@ def ask(operation="keep", manager="dpkg", **more):
             "operation": operation,
             "journal_dir": "/var/lib/gpufleet",
             "manager": manager,
-            "packages": ["libcuda1"],
+            "packages": ["libnvidia-ml" if manager == "rpm" else "libcuda1"],
             "record": {"writer": "gpufleet.nvidia", "schema": 1, "release": "535.261.03"},
             "release": [],
             "limits": LIMITS,
@@ -97,6 +115,8 @@ DEBS = [
     (OLD, None, None, {}, None, "not-fetched"),
     (OLD, None, OLD, limited(seconds=0), None, "not-fetched"),
     (OLD, None, OLD, limited(download=False), None, "no-file"),
+    # a file that is larger than the lists say does not keep the right one from being fetched
+    (OLD, OLD + NEW, OLD, {}, OLD, ""),
     # the lists do not have this version any more
     (None, OLD, OLD, {}, None, "no-digest"),
     (None, None, OLD, {}, None, "no-file"),
@@ -139,7 +159,123 @@ def test_a_link_or_a_pipe_in_the_cache_is_no_package(host):
     host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
     (host.root / "elsewhere").write_bytes(OLD)
     (host.root / "archives" / DEB).symlink_to(host.root / "elsewhere")
-    assert [row["why"] for row in ask()["left"]] == ["failed"]
+    assert [row["why"] for row in ask(**limited(download=False))["left"]] == ["failed"]
+    host.fetches = OLD
+    ask("remove")
+    assert [row["file"] for row in ask()["kept"]] == [DEB], "it ends no search"
+
+
+def test_apt_fetches_into_a_folder_of_its_own_account_outside_what_is_kept(host):
+    host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
+    host.fetches = OLD
+    ask()
+    place = str(host.root / "j/fetched")
+    assert [argv[:3] for argv in host.ran if "download" in argv] == [["env", "-C", place]]
+    assert host.owners == [(place, 42, -1)]
+    assert not os.path.lexists(place)
+    kept = os.stat(str(host.root / "j/kept/packages" / DEB))
+    assert (kept.st_uid, kept.st_mode & 0o777) == (os.geteuid(), 0o600)
+
+
+STATED = [
+    # the fields Size and SHA256 as a list has them; whether they state a digest
+    (str(SIZE), digest(OLD), True),
+    # a digit of no number, as str.isdigit() counts them
+    ("\u00b2", digest(OLD), False),
+    ("\u0662\u0667", digest(OLD), False),
+    ("-1", digest(OLD), False),
+    ("9" * 16, digest(OLD), False),
+    (str(SIZE), digest(OLD).upper(), False),
+    # the digest of a file of another size
+    (str(SIZE + 1), digest(OLD), True),
+]
+
+
+@pytest.mark.parametrize(("size", "stated", "read"), STATED)
+def test_a_digest_of_apts_lists_has_its_form(host, size, stated, read):
+    text = stanza(OLD).replace(f"Size: {SIZE}", f"Size: {size}").replace(digest(OLD), stated)
+    host.says = {"dpkg-query": INSTALLED, "apt-cache": text}
+    (host.root / "archives" / DEB).write_bytes(OLD)
+    said = ask(**limited(download=False))
+    assert said["error"] is None
+    why = "" if size == str(SIZE) and read else "other-digest" if read else "no-digest"
+    assert [row["why"] for row in said["left"]] == [why] * bool(why)
+
+
+SLOW, CUT = {"rc": None}, {"rc": 0, "truncated": True}
+NAMES = ["libcuda1", "nvidia-smi"]
+HALF = INSTALLED.replace("\tinstalled", "\thalf-configured")
+SMI = INSTALLED.replace("libcuda1", "nvidia-smi")
+GONE = SMI.replace("\tinstalled", "\tconfig-files")
+SILENT = [
+    # what the programs say; each package that is not kept, and why: no name vanishes
+    ({"dpkg-query": SLOW}, [("libcuda1", "unread"), ("nvidia-smi", "unread")]),
+    ({"dpkg-query": {"rc": 2}}, [("libcuda1", "unread"), ("nvidia-smi", "unread")]),
+    ({"dpkg-query": CUT}, [("libcuda1", "unread"), ("nvidia-smi", "unread")]),
+    ({"dpkg-query": (1, INSTALLED)}, [("nvidia-smi", "gone")]),
+    ({"dpkg-query": INSTALLED + GONE}, [("nvidia-smi", "gone")]),
+    ({"dpkg-query": HALF + SMI}, [("nvidia-smi", "no-file"), ("libcuda1", "half-installed")]),
+    ({"dpkg-query": INSTALLED.replace("\tinstalled", "\ttriggers-pending")}, [("nvidia-smi", "gone")]),
+    ({"dpkg-query": INSTALLED + SMI, "apt-cache": SLOW}, [("libcuda1", "unread"), ("nvidia-smi", "unread")]),
+    ({"dpkg-query": INSTALLED + SMI, "apt-cache": (100, "")}, [("libcuda1", "unread"), ("nvidia-smi", "unread")]),
+    ({"dpkg-query": INSTALLED + SMI, "apt-cache": CUT}, [("libcuda1", "unread"), ("nvidia-smi", "unread")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("says", "left"), SILENT)
+def test_a_package_manager_that_fails_is_not_read_as_one_that_has_no_package(host, says, left):
+    host.says = {"apt-cache": stanza(OLD), **says}
+    (host.root / "archives" / DEB).write_bytes(OLD)
+    said = ask(packages=NAMES)
+    assert said["error"] is None
+    assert [(row["name"], row["why"]) for row in said["left"]] == left
+    assert {row["name"] for row in said["kept"] + said["left"]} == set(NAMES)
+
+
+def test_the_bytes_of_all_packages_count_together(host):
+    smi = DEB.replace("libcuda1", "nvidia-smi")
+    host.says = {
+        "dpkg-query": INSTALLED + SMI,
+        "apt-cache": stanza(OLD) + stanza(OLD).replace("libcuda1", "nvidia-smi"),
+    }
+    for file in (DEB, smi):
+        (host.root / "archives" / file).write_bytes(OLD)
+    said = ask(packages=NAMES, **limited(bytes=2 * SIZE - 1))
+    assert [row["file"] for row in said["kept"]] == [DEB]
+    assert [(row["name"], row["why"]) for row in said["left"]] == [("nvidia-smi", "too-large")]
+    ask("remove")
+    assert ask(packages=NAMES, **limited(bytes=2 * SIZE))["left"] == []
+
+
+ROOM = [
+    # bytes that are free, the reserve; why it is not kept
+    (SIZE + 100, 100, ""),
+    (SIZE + 99, 100, "no-room"),
+]
+
+
+@pytest.mark.parametrize(("free", "reserve", "why"), ROOM)
+def test_a_part_of_the_file_system_stays_free(host, monkeypatch, free, reserve, why):
+    host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
+    (host.root / "archives" / DEB).write_bytes(OLD)
+    room = types.SimpleNamespace(f_bavail=free, f_frsize=1)
+    monkeypatch.setattr(os, "statvfs", lambda _path: room)
+    assert [row["why"] for row in ask(**limited(reserve=reserve))["left"]] == [why] * bool(why)
+
+
+def test_all_downloads_end_after_one_time(host, monkeypatch):
+    host.says = {
+        "dpkg-query": INSTALLED + SMI,
+        "apt-cache": stanza(OLD) + stanza(OLD).replace("libcuda1", "nvidia-smi"),
+    }
+    host.fetches = OLD
+    clock = iter([0.0, 59.0, 61.0])  # at the beginning, and before each of two downloads
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock, 61.0))
+    monkeypatch.setattr(journal_writer, "hold_transaction_lock", _hold_nothing)
+    said = ask(packages=NAMES)
+    assert [row["name"] for row in said["kept"]] == ["libcuda1"]
+    assert [(row["name"], row["why"]) for row in said["left"]] == [("nvidia-smi", "not-fetched")]
+    assert len([argv for argv in host.ran if "download" in argv]) == 1
 
 
 RPMS = [
@@ -147,6 +283,7 @@ RPMS = [
     (HEADER, True, HEADER, 0, ""),
     (HEADER, False, HEADER, 0, "no-file"),
     ("(none)", True, HEADER, 0, "no-digest"),
+    (HEADER, True, HEADER, None, "unread"),
     (HEADER, True, "d" * 64, 0, "other-digest"),
     (HEADER, True, HEADER, 1, "other-digest"),
 ]
@@ -171,6 +308,48 @@ def test_a_package_of_rpm_is_kept_only_by_the_header_that_is_installed(
     assert {os.path.dirname(argv[-1]) for argv in host.ran if argv[1] in ("-qp", "-K")} <= {place}
 
 
+RPM_SAYS = [
+    # what `rpm -q` answers; why the package is not kept
+    (SLOW, "unread"),
+    # rpm says of each name that it is not installed if its database cannot be read
+    ({"rc": 1, "stdout": b"package libnvidia-ml is not installed\n", "stderr": b"error: cannot open Packages"}, "unread"),
+    ({"rc": 1, "stdout": b"package libnvidia-ml is not installed\n"}, "gone"),
+    ({"rc": 127}, "unread"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "why"), RPM_SAYS)
+def test_a_database_of_rpm_that_fails_has_no_package_to_keep(host, answer, why):
+    host.says = {"rpm-q": answer}
+    said = ask(manager="rpm")
+    assert [(row["name"], row["why"]) for row in said["left"]] == [("libnvidia-ml", why)]
+
+
+@pytest.mark.parametrize("bad", ["link", "large", "other"])
+def test_a_bad_file_of_a_cache_ends_no_search(host, monkeypatch, bad):
+    host.says = {"rpm-q": OF_RPM, "rpm-qp": HEADER, "rpm-K": ""}
+    first, second = host.root / "cache/a", host.root / "cache/b"
+    for place in (first, second):
+        place.mkdir()
+    (second / RPM).write_bytes(OLD)
+    if bad == "link":
+        (first / RPM).symlink_to(second / RPM)
+    else:
+        (first / RPM).write_bytes({"large": 3 * OLD, "other": NEW}[bad])
+    monkeypatch.setattr(kept_packages, "CACHES", (str(first), str(second)))
+    copy = host.root / "j/kept/packages" / RPM
+    monkeypatch.setattr(kept_packages, "_is_rpm", lambda *_of: copy.read_bytes() == OLD)
+    said = ask(manager="rpm", **limited(bytes=2 * SIZE))
+    assert [row["sha256"] for row in said["kept"]] == [digest(OLD)]
+
+
+def test_a_cache_that_is_not_searched_as_a_whole_does_not_lack_a_package(host, monkeypatch):
+    host.says = {"rpm-q": OF_RPM}
+    (host.root / "cache/other.rpm").write_bytes(OLD)
+    monkeypatch.setattr(kept_packages, "MOST_CACHED", 0)
+    assert [row["why"] for row in ask(manager="rpm")["left"]] == ["cache-unread"]
+
+
 def read_record(host):
     return json.loads((host.root / "j/kept/record.json").read_text())
 
@@ -183,7 +362,8 @@ def test_a_change_that_was_not_judged_keeps_the_packages_of_before_it(host):
     # the change has gone half way, and its controller has died
     host.says = {"dpkg-query": INSTALLED.replace("535.261.03", "550.163.01"), "apt-cache": ""}
     again = ask(release=[["apt-mark", "unhold", "libcuda1"]])
-    assert (again["again"], again["kept"], again["left"]) == (True, [], [])
+    assert (again["again"], again["left"]) == (True, [])
+    assert [row["file"] for row in again["kept"]] == [DEB], "as it was kept before the change"
     assert again["ran"] == [{"argv": ["apt-mark", "unhold", "libcuda1"], "rc": 0}]
     assert (host.root / "j/kept/packages" / DEB).read_bytes() == OLD
     assert ask("remove", settled=True)["state"] == "changing"
@@ -203,6 +383,115 @@ def test_the_packages_of_a_judged_change_make_room_for_those_of_the_next(host):
     assert sorted(os.listdir(str(host.root / "j/kept/packages"))) == ["SHA256SUMS", DEB]
 
 
+UNHOLD = {"release": [["apt-mark", "unhold", "libcuda1"]]}
+DEMANDS = [
+    # whether the package is in the cache, asked by; whether it is refused
+    (True, {"demand": True}, False),
+    (True, {"demand": False}, False),
+    (False, {"demand": False}, False),
+    (False, {"demand": True}, True),
+    # no package of a driver is installed
+    (True, {"demand": True, "packages": []}, True),
+    (True, {"demand": False, "packages": []}, False),
+]
+
+
+@pytest.mark.parametrize(("cached", "asked", "refused"), DEMANDS)
+def test_a_demand_is_judged_before_anything_is_released_and_noted(host, cached, asked, refused):
+    host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
+    if cached:
+        (host.root / "archives" / DEB).write_bytes(OLD)
+    for _run in (1, 2):  # a second run is refused as well
+        said = ask(**UNHOLD, **asked)
+        assert (said["refused"], said["again"]) == (refused, not refused and _run == 2)
+        assert bool(said["ran"]) is not refused
+        assert (host.root / "j/kept").exists() is not refused
+    assert ["apt-mark", "unhold", "libcuda1"] not in host.ran or not refused
+
+
+AGAIN = [
+    # what became of a file in the folder, whether each package is demanded; refused, unread, left
+    (None, None, True, False, False, []),
+    ("packages/" + DEB, None, True, False, False, ["lost"]),
+    ("packages/" + DEB, "short", True, False, False, ["lost"]),
+    # the demand of a change that has begun is met by what is noted of it, and by nothing else
+    ("packages.json", None, True, True, True, []),
+    ("packages.json", None, False, False, True, []),
+    ("packages.json", "{", True, True, True, []),
+    ("packages.json", '{"kept": [{}], "left": []}', True, True, True, []),
+    ("packages.json", '{"kept": [], "left": [{"name": 1, "arch": "", "version": "", "why": ""}]}', True, True, True, []),
+    ("record.json", "{", True, True, True, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "text", "demand", "refused", "unread", "left"), AGAIN)
+def test_a_change_that_has_begun_goes_on_with_what_was_kept_for_it(
+    host, file, text, demand, refused, unread, left
+):
+    host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
+    (host.root / "archives" / DEB).write_bytes(OLD)
+    ask(demand=True)
+    path = host.root / "j/kept" / (file or "record.json")
+    if text is not None:
+        path.write_text(text)
+    elif file:
+        path.unlink()
+    # its packages are taken away, and none is there yet
+    host.says = {"dpkg-query": (1, "")}
+    said = ask(demand=demand, packages=[], **UNHOLD)
+    assert (said["again"], said["refused"], said["unread"]) == (True, refused, unread)
+    assert [row["why"] for row in said["left"]] == left
+    assert bool(said["ran"]) is not refused
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_keeping_that_is_killed_leaves_a_note_by_which_its_files_are_removed(host, monkeypatch):
+    host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
+    (host.root / "archives" / DEB).write_bytes(OLD)
+    ask()
+    ask("settle")
+
+    def die(*_args):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_packages, "_release", die)
+        with pytest.raises(Killed):
+            ask(**UNHOLD)
+    assert read_record(host)["state"] == "preparing"
+    assert (host.root / "j/kept/packages" / DEB).exists()
+    # no change has begun, so that the next keeping begins from the start
+    assert ask("keep", packages=[])["again"] is False
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_packages, "_release", die)
+        with pytest.raises(Killed):
+            assert ask("remove")["state"] == ""
+            ask(**UNHOLD)
+    assert ask("remove", settled=True)["error"] is None
+    assert not (host.root / "j/kept").exists()
+
+
+def test_a_file_that_cannot_be_removed_is_an_error_and_stays_noted(host, monkeypatch):
+    host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
+    (host.root / "archives" / DEB).write_bytes(OLD)
+    ask()
+    ask("settle")
+
+    def refuse(path, ignore_errors=False):
+        if not ignore_errors:
+            raise PermissionError(1, "Operation not permitted", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", refuse)
+        assert "Operation not permitted" in ask("remove", settled=True)["error"]["message"]
+    assert read_record(host)["state"] == "settled"
+    assert ask("remove", settled=True)["error"] is None
+    assert not (host.root / "j/kept").exists()
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"'])
 def test_a_record_that_cannot_be_read_is_a_change_that_was_not_judged(host, text):
     ask(packages=[])
@@ -214,8 +503,9 @@ def test_a_record_that_cannot_be_read_is_a_change_that_was_not_judged(host, text
 
 def test_a_hold_that_cannot_be_released_is_an_error(host):
     host.says = {"apt-mark": (1, "")}
-    said = ask(packages=[], release=[["apt-mark", "unhold", "libcuda1"]])
+    said = ask(packages=[], **UNHOLD)
     assert said["error"]["message"] == "apt-mark unhold libcuda1: refused"
+    assert read_record(host)["state"] == "preparing", "no task of the user's runs"
 
 
 def test_nothing_is_done_if_the_place_is_not_roots_alone(host, monkeypatch):

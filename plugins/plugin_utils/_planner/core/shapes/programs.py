@@ -76,7 +76,8 @@ ROWS: Mapping[str, Shape] = {
     "acknowledge": TableShape({"swept": PATHS, "error": Maybe(MESSAGE)}),
     "kept_packages": TableShape(
         {
-            "schema": SCHEMA, "state": WORD, "again": Flag(), "ran": Items(TableShape(_RAN)),
+            "schema": SCHEMA, "state": WORD, "again": Flag(), "refused": Flag(), "unread": Flag(),
+            "ran": Items(TableShape(_RAN)),
             "kept": Items(TableShape({**_KEPT, "file": NAME, "sha256": NAME, "size": NUMBER})),
             "left": Items(TableShape({**_KEPT, "why": WORD})),
             "error": Maybe(TableShape({"message": MESSAGE, "next": MESSAGE})),

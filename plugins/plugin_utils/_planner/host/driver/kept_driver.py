@@ -49,14 +49,18 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 PROGRAM = "kept_packages"  # of the host's side
 DIRECTORY = f"{JOURNAL_DIR}/kept"
 PACKAGES = f"{DIRECTORY}/packages"
-RECORD = queries.ask_for_file(f"{DIRECTORY}/record.json", keep=OWN_RECORD, max=1 << 16)
-CHANGING, SETTLED = "changing", "settled"
+PATH = f"{DIRECTORY}/record.json"
+RECORD = queries.ask_for_file(PATH, keep=OWN_RECORD, max=1 << 16)
+# preparing: packages are being kept, and no change has begun.
+PREPARING, CHANGING, SETTLED = "preparing", "changing", "settled"
 # A driver of Debian is some 50 packages of 400 MB, with its 32-bit libraries 90.
 MOST_PACKAGES, MOST_BYTES, RESERVE = 200, 2 << 30, 1 << 30
 DOWNLOAD_SECONDS = 600
 SHOWN = 4  # packages that a sentence names
-DATE = re.compile(r"\d{4}-\d\d-\d\d")
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+RELEASE_NUMBERS = re.compile(r"[0-9]{3,4}(?:\.[0-9]{1,4}){1,2}")
 CODE = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
+STATE = re.compile(r"ok|broken|not-loaded|none")
 # Why a package is not kept (module_utils/_host/kept_packages.py).
 REASONS: Mapping[str, Sentence] = {
     "no-file": messages.FILE_GONE,
@@ -67,6 +71,11 @@ REASONS: Mapping[str, Sentence] = {
     "too-large": messages.TOO_LARGE,
     "no-room": messages.NO_ROOM,
     "failed": messages.FILE_NOT_COPIED,
+    "gone": messages.PACKAGE_GONE,
+    "half-installed": messages.NOT_WHOLE,
+    "unread": messages.MANAGER_SILENT,
+    "cache-unread": messages.CACHE_UNREAD,
+    "lost": messages.COPY_LOST,
 }
 VALUES: Mapping[str, Any] = {
     "most": MOST_PACKAGES,
@@ -86,17 +95,19 @@ WAY_BACK: Mapping[str, str] = {
 class DriverChange:
     """The change of a driver that is noted on a host.
 
-    state: '' for none, changing for one that was not judged, settled for one that was. release: the
-    driver before it, gpus: how many it served then. before: codes that a judgement would have found
-    then. kept: how many packages are kept.
+    state: '' for none, preparing for one that has not begun, changing for one that was not judged,
+    settled for one that was. release: the driver before it, gpus: how many it served then, None if
+    that is not known. before: codes that a judgement would have found then. kept: how many packages
+    are kept. driver: its state before.
     """
 
     state: str = ""
     release: str = ""
     since: str = ""
-    gpus: int = 0
+    gpus: int | None = None
     before: tuple[str, ...] = ()
     kept: int = 0
+    driver: str = ""
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
@@ -111,7 +122,7 @@ def read_change_fact(policy: Policy, obs: Observation) -> Fact[DriverChange]:
 
 def read_change(obs: Observation) -> DriverChange:
     """Return the change that is noted on a host. One whose record cannot be read was not judged."""
-    file = obs.get_file(f"{DIRECTORY}/record.json", OWN_RECORD)
+    file = obs.get_file(PATH, OWN_RECORD)
     if not file.exists and not file.error:
         return DriverChange()
     try:
@@ -125,19 +136,22 @@ def parse_change(values: Mapping[str, Any]) -> DriverChange:
     """Return a change by the values of its record, as far as they have their forms."""
     before = values.get("before")
     codes = [code for code in before if isinstance(code, str)] if isinstance(before, list) else []
-    since, release = str(values.get("since")), str(values.get("release"))
+    since, release, driver = (str(values.get(name)) for name in ("since", "release", "driver"))
     return DriverChange(
-        state=SETTLED if values.get("state") == SETTLED else CHANGING,
-        release=release if driver_packages.RELEASE.fullmatch(release) else "",
+        # another word is a change that was not judged
+        state=state if (state := values.get("state")) in (PREPARING, SETTLED) else CHANGING,
+        release=release if RELEASE_NUMBERS.fullmatch(release) else "",
         since=since if DATE.fullmatch(since) else "",
         gpus=_read_count(values.get("gpus")),
         before=tuple(code for code in codes if CODE.fullmatch(code)),
-        kept=_read_count(values.get("kept")),
+        kept=_read_count(values.get("kept")) or 0,
+        driver=driver if STATE.fullmatch(driver) else "",
     )
 
 
-def _read_count(value: Any) -> int:
-    return value if isinstance(value, int) and 0 <= value < 1 << 16 else 0
+def _read_count(value: Any) -> int | None:
+    """Return a number; None for what is none. A truth value is an int to Python."""
+    return value if type(value) is int and 0 <= value < 1 << 16 else None
 
 
 def report_change(change: DriverChange) -> dict[str, Any]:
@@ -164,8 +178,8 @@ class KeepingNeeds:
     """What is kept before a change of the driver, and released for it.
 
     manager: apt, dnf or zypper. database: dpkg or rpm. packages: by their names. release: commands
-    that take the hold of this collection back. others: packages that a person holds. epoch: the
-    time of the host, in seconds since 1970.
+    that take the hold of this collection back, of the packages `released`. others: packages that a
+    person holds. epoch: the time of the host, in seconds since 1970.
     """
 
     manager: str = ""
@@ -174,6 +188,7 @@ class KeepingNeeds:
     release: tuple[tuple[str, ...], ...] = ()
     others: tuple[str, ...] = ()
     epoch: float = 0.0
+    released: tuple[str, ...] = ()
 
 
 def list_keeping_questions() -> list[queries.Question]:
@@ -204,6 +219,7 @@ def read_keeping_needs(policy: Policy, obs: Observation) -> KeepingNeeds:
         release=tuple(tuple(command["argv"]) for command in released.commands),
         others=tuple(name for name in held if name not in ours),
         epoch=facts.epoch,
+        released=tuple(difference.path for difference in released.differences),
     )
 
 
@@ -217,27 +233,35 @@ def _read_own_hold(facts: holding.HoldingFacts) -> tuple[str, ...]:
 
 def list_kept_packages(found: driver_packages.DriverSet) -> tuple[str, ...]:
     """List the packages without which a driver is not whole: its parts, and whatever else has its
-    release, such as the firmware.
+    release, such as the firmware. A part that dpkg has not finished is one of them, so that the
+    host names it as not kept.
     """
-    return tuple(
+    whole = [
         p.name
         for p in found.packages
-        if re.fullmatch(driver_packages.NAMES, p.name)
-        and (p.part != "other" or (found.release and p.release == found.release))
-    )
+        if p.part != "other" or (found.release and p.release == found.release)
+    ]
+    half = [name for name, _state in found.half if driver_packages.find_part(name) != "other"]
+    every = dict.fromkeys([*whole, *half])
+    # a name may have an architecture
+    return tuple(n for n in every if re.fullmatch(driver_packages.NAMES, n.partition(":")[0]))
 
 
 def build_keeping_request(
-    needs: KeepingNeeds, *, keeps: bool, release: str, gpus: int, before: Sequence[str]
+    needs: KeepingNeeds, keeping: str, driver: Mapping[str, Any], before: Sequence[str]
 ) -> dict[str, Any]:
-    """Return what the program on the host is asked. keeps: whether packages are kept. release,
-    gpus, before: of the driver as it is now, for the judgement after the change.
+    """Return what the program on the host is asked.
+
+    keeping: the setting keep_packages. driver: of the host, as a look has it. before: codes that a
+    judgement would find now.
     """
+    keeps = keeping != "never" and needs.database != "none"
     return {
         "operation": "keep",
         "journal_dir": JOURNAL_DIR,
         "manager": needs.database,
-        "packages": list(needs.packages) if keeps and needs.database != "none" else [],
+        "packages": list(needs.packages) if keeps else [],
+        "demand": keeping == "require",
         "release": [list(argv) for argv in needs.release],
         "limits": {
             "most": MOST_PACKAGES,
@@ -249,8 +273,9 @@ def build_keeping_request(
         "record": {
             "writer": earlier_runs.WRITER,
             "schema": 1,
-            "release": release,
-            "gpus": gpus,
+            "driver": driver["state"],
+            "release": driver["version"],
+            "gpus": len(driver["gpus"]),
             "since": holding.convert_epoch(needs.epoch),
             "before": list(before),
         },
@@ -264,7 +289,9 @@ def build_settling_request() -> dict[str, Any]:
 
 
 def build_removing_request(*, settled: bool) -> dict[str, Any]:
-    """Return the request that removes what is kept. settled: only after a change that was judged."""
+    """Return the request that removes what is kept. settled: only if no change waits for its
+    judgement.
+    """
     return {"operation": "remove", "journal_dir": JOURNAL_DIR, "settled": settled}
 
 
@@ -272,7 +299,8 @@ def describe_left_packages(left: Sequence[Mapping[str, Any]]) -> list[Message]:
     """Return a sentence for each reason why packages are not kept."""
     by_reason: dict[str, list[str]] = {}
     for row in left:
-        by_reason.setdefault(str(row["why"]), []).append(f"{row['name']} {row['version']}")
+        shown = f"{row['name']} {row['version']}".strip()
+        by_reason.setdefault(str(row["why"]), []).append(shown)
     return [
         _fill_reason(REASONS.get(why, messages.FILE_NOT_COPIED), packages)
         for why, packages in sorted(by_reason.items())

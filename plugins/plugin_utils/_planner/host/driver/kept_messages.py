@@ -52,6 +52,47 @@ FILE_NOT_COPIED = Sentence(
     why="its file could not be read or copied",
     next="See whether {path} can be written to",
 )
+PACKAGE_GONE = Sentence(
+    "kept.gone",
+    NOT_KEPT,
+    why="the package manager does not have it as installed any more",
+    next="See which program has removed it, and run again",
+)
+NOT_WHOLE = Sentence(
+    "kept.half-installed",
+    NOT_KEPT,
+    why="dpkg has not finished it, so that the driver of now is not whole",
+    next="Take the host out of service, then run `dpkg --configure -a`",
+)
+MANAGER_SILENT = Sentence(
+    "kept.unread",
+    NOT_KEPT,
+    why="the package manager has failed to tell about it, or was too slow",
+    next="See why (dpkg-query -W, apt-cache show, rpm -q)",
+)
+CACHE_UNREAD = Sentence(
+    "kept.cache-unread",
+    NOT_KEPT,
+    why="the cache of the package manager could not be searched as a whole",
+    next="See why, or clear that cache (dnf clean packages, zypper clean)",
+)
+COPY_LOST = Sentence(
+    "kept.lost",
+    NOT_KEPT,
+    why="it was kept when the change began, and is in {path} no more",
+    next="Know yourself how to go back",
+)
+BEGUN_BEFORE = Sentence(
+    "kept.begun-before",
+    "A change of the driver was begun on this host and never judged, so the packages of that time stay: {kept} are kept, {left} are not",
+    next="Let this run go on, which judges the host",
+)
+RECORD_UNREAD = Sentence(
+    "kept.record-unread",
+    "A change of the driver has begun on this host, and {path} does not tell which packages were kept for it",
+    next="See what is in that folder",
+)
+NOTE_GONE = Sentence("kept.record-gone", "{path} is gone, which had noted it")
 NONE_INSTALLED = Sentence(
     "kept.none-installed",
     "No package of an NVIDIA driver is installed, so that none is kept before your change",
@@ -62,6 +103,11 @@ HELD_BY_PERSON = Sentence(
     "kept.held-by-a-person",
     "{packages} are held by a person on this host, so that your change may not move them",
     next="Release them yourself, or let your tasks do it",
+)
+HOLD_ENDS = Sentence(
+    "kept.hold-ends",
+    "The hold of this collection on {packages} is taken back for your change, and stays so with gpufleet_driver: {policy}",
+    next="Converge the host with gpufleet_driver: hold after the change, before something moves the driver by itself",
 )
 KEEPING_FAILED = Sentence(
     "kept.not-prepared",
@@ -75,7 +121,7 @@ KEEPING_UNREACHABLE = Sentence(
 )
 PACKAGES_DEMANDED = Sentence(
     "kept.demanded",
-    "{count} packages of the driver are not kept on this host, and gpufleet_rollout_keep_packages is require",
+    "not all packages of the driver are kept on this host, and gpufleet_rollout_keep_packages is require",
     why="{causes}",
     next="Correct that, or set gpufleet_rollout_keep_packages to try. Your tasks did not run here",
 )

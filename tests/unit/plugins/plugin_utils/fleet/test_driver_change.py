@@ -31,8 +31,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.plat
 from tests.unit.rollout_looks import CHANGE, looked
 
 NOW = "550.163.01"  # of the look
-BEFORE = kept_driver.DriverChange("changing", "535.261.03", "2026-11-26", 8)
-UNMOVED = kept_driver.DriverChange("changing", NOW, "2026-11-26", 8)
+BEFORE = kept_driver.DriverChange("changing", "535.261.03", "2026-11-26", 8, driver="ok")
+UNMOVED = kept_driver.DriverChange("changing", NOW, "2026-11-26", 8, driver="ok")
 
 
 def advised(*codes: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ JUDGED: list[tuple[dict[str, Any], str]] = [
     (looked(problem="the plan is refused"), "moved.broken"),
     (driver("broken"), "moved.broken"),
     (driver("not-loaded", 0), "moved.not-loaded"),
-    (driver("none", 0), "moved.fewer-gpus"),
+    (driver("none", 0), "moved.no-driver"),
     (driver("ok", 7), "moved.fewer-gpus"),
     (driver("ok", 9), ""),
     (advised("keeping.parts-differ"), "moved.apart"),
@@ -92,6 +92,97 @@ JUDGED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("look", "code"), JUDGED)
 def test_a_host_returns_only_if_its_driver_fits_together(look: dict[str, Any], code: str) -> None:
     assert get_code(driver_change.explain_bad_change(look, BEFORE) or "") == code
+
+
+def expected(gpus: int | None, served: int) -> dict[str, Any]:
+    """A host whose inventory says how many GPUs it has. A look finds a host with fewer sick."""
+    sick = found("gpu-health.fewer-served")["health"]["findings"]
+    health = {"expected": gpus, "findings": sick if gpus is not None and served < gpus else []}
+    return {**driver("ok", served), "health": health}
+
+
+UNKNOWN, NO_GPU = (
+    kept_driver.DriverChange(),
+    kept_driver.DriverChange("changing", gpus=0, driver="none"),
+)
+UNLOADED = kept_driver.DriverChange("changing", gpus=0, driver="not-loaded")
+COUNTS = [
+    # what is noted of before, the look after the change, the release that it shall have; the code
+    (UNKNOWN, driver("ok", 1), "", "moved.before-unknown"),
+    (UNKNOWN, driver("ok", 8), "550", "moved.before-unknown"),
+    (kept_driver.parse_change({}), driver("ok", 8), "", "moved.before-unknown"),
+    # the inventory knows
+    (UNKNOWN, expected(8, 8), "", ""),
+    (UNKNOWN, expected(8, 1), "", "moved.sick"),
+    (BEFORE, expected(1, 1), "", "moved.fewer-gpus"),
+    # a host without a GPU is left alone, if it had none before
+    (NO_GPU, driver("none", 0), "", ""),
+    (NO_GPU, driver("none", 0), "580", ""),
+    (UNKNOWN, driver("none", 0), "", "moved.no-driver"),
+    (UNKNOWN, driver("none", 0), "580", "moved.no-driver"),
+    (UNLOADED, driver("none", 0), "580", "moved.no-driver"),
+    (UNLOADED, driver("none", 0), "", "moved.no-driver"),
+    (UNLOADED, driver("ok", 8), "550", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "look", "wanted", "code"), COUNTS)
+def test_gpus_of_before_that_are_not_known_are_not_none(
+    before: kept_driver.DriverChange, look: dict[str, Any], wanted: str, code: str
+) -> None:
+    assert get_code(driver_change.explain_bad_change(look, before, wanted=wanted) or "") == code
+
+
+FM = "platform.fabric-manager-version"
+NOT_SERVED = "gpu-health.not-served"
+
+
+def accepting(look: dict[str, Any], *entries: str, lost: tuple[bool, ...] = ()) -> dict[str, Any]:
+    """A look at a host whose owner accepts findings. lost: GPUs, by whether each is accepted."""
+    rows = [{"code": NOT_SERVED, "what": "x", "stops": not yes, "accepted": yes} for yes in lost]
+    return {**look, "health": {"accepted": list(entries), "findings": rows}}
+
+
+ACCEPTED = [
+    # the look, the code of the reason that keeps the host out
+    (accepting(unit("wrong")), "moved.apart"),
+    (accepting(unit("wrong"), FM), ""),
+    (accepting(unit("wrong"), "platform.fabric-manager-off"), "moved.apart"),
+    # a code with the address of a GPU is about that GPU
+    (accepting(unit("wrong"), f"{FM} 0000:43:00.0"), "moved.apart"),
+    (accepting(advised("driver.gpus-lost"), f"{NOT_SERVED} 0000:43:00.0", lost=(True,)), ""),
+    (accepting(advised("driver.gpus-lost"), f"{NOT_SERVED} 0000:43:00.0", lost=(True, False)), "moved.apart"),
+    (accepting(advised("driver.gpus-lost"), f"{NOT_SERVED} 0000:43:00.0"), "moved.apart"),
+    (accepting(advised("keeping.parts-differ"), FM), "moved.apart"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("look", "code"), ACCEPTED)
+def test_a_finding_that_the_owner_accepts_keeps_no_host_out(
+    look: dict[str, Any], code: str
+) -> None:
+    assert get_code(driver_change.explain_bad_change(look, BEFORE) or "") == code
+
+
+LEFT = [
+    # what is noted of before, the loaded and the installed release, the setting; whether it is said
+    (UNMOVED, NOW, NOW, "", True),
+    (UNMOVED, NOW, "", "", True),
+    (UNMOVED, NOW, "580.95.05", "", False),
+    (BEFORE, NOW, NOW, "", False),
+    # it is what the host shall have
+    (UNMOVED, NOW, NOW, "550", False),
+    (NO_GPU, "", "", "", False),
+]
+
+
+@pytest.mark.parametrize(("before", "loaded", "installed", "wanted", "said"), LEFT)
+def test_a_change_that_moved_no_driver_is_said(
+    before: kept_driver.DriverChange, loaded: str, installed: str, wanted: str, said: bool
+) -> None:
+    look = looked(**versions(loaded, installed))
+    told = driver_change.explain_unmoved_driver(look, before, wanted)
+    assert get_code(told or "") == ("moved.nothing" if said else "")
 
 
 BLAMED = [
@@ -235,6 +326,7 @@ AGAIN: list[tuple[dict[str, Any], bool, str]] = [
     (CHANGING, True, rollout.DO),
     ({"driver_change": {"state": "settled"}}, True, rollout.DONE),
     ({"driver_change": {"state": ""}}, True, rollout.DONE),
+    ({"driver_change": {"state": "preparing"}}, True, rollout.DONE),
     # an upgrade whose controller died before the reboot
     ({**CHANGING, **BROKEN}, True, rollout.DO),
     ({**CHANGING, "problem": "the plan is refused"}, True, rollout.DO),

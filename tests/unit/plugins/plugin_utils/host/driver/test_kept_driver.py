@@ -48,7 +48,10 @@ KEPT = ["firmware-nvidia-gsp", "libcuda1", "nvidia-kernel-dkms", "nvidia-persist
 
 
 def needs(
-    rows: list[list[Any]], record: str = "", policy: str = "hold"
+    rows: list[list[Any]],
+    record: str = "",
+    policy: str = "hold",
+    half: list[list[str]] | None = None,
 ) -> kept_driver.KeepingNeeds:
     seen = obs(
         files={holding.RECORD: record} if record else {},
@@ -57,6 +60,7 @@ def needs(
                 "manager": "dpkg",
                 "installed": {},
                 "like": rows,
+                "half": half or [],
             },
             "package:of this test": {"manager": "dpkg", "installed": {}, "candidates": {}},
         },
@@ -69,6 +73,12 @@ def test_the_parts_of_a_driver_are_kept_and_what_has_its_release() -> None:
     found = needs(ROWS)
     assert list(found.packages) == KEPT
     assert (found.manager, found.release, found.others) == ("apt", (), ())
+
+
+def test_a_part_that_dpkg_has_not_finished_is_asked_for_as_well() -> None:
+    half = [["linux-image-amd64", "half-configured"], ["nvidia-alternative", "unpacked"]]
+    half.append(["nvidia-container-toolkit", "unpacked"])
+    assert list(needs(ROWS, half=half).packages) == [*KEPT, "nvidia-alternative"]
 
 
 def as_record(names: list[str]) -> str:
@@ -98,39 +108,52 @@ def test_only_the_hold_of_this_collection_is_released_for_the_change(
     rows = [[*r[:3], r[0] in held, ""] for r in ROWS]
     found = needs(rows, as_record(ours) if ours else "", policy)
     assert found.release == ((("apt-mark", "unhold", *released),) if released else ())
+    assert list(found.released) == released
     assert list(found.others) == others
 
 
 REQUESTS = [
-    # whether packages are kept, the database; the packages, whether apt may fetch them
-    (True, "dpkg", KEPT, True),
-    (False, "dpkg", [], True),
+    # the setting; the packages, whether the host has to keep each
+    ("try", KEPT, False),
+    ("require", KEPT, True),
+    ("never", [], False),
 ]
 
 
-@pytest.mark.parametrize(("keeps", "database", "packages", "download"), REQUESTS)
+@pytest.mark.parametrize(("keeping", "packages", "demand"), REQUESTS)
 def test_the_request_has_bounds_and_notes_the_driver_of_before(
-    keeps: bool, database: str, packages: list[str], download: bool
+    keeping: str, packages: list[str], demand: bool
 ) -> None:
+    driver = {"state": "ok", "version": "535.261.03", "gpus": [{}] * 8}
     asked = kept_driver.build_keeping_request(
-        needs(ROWS), keeps=keeps, release="535.261.03", gpus=8, before=["keeping.parts-differ"]
+        needs(ROWS), keeping, driver, ["keeping.parts-differ"]
     )
-    assert (asked["manager"], asked["packages"]) == (database, packages)
-    assert asked["limits"]["download"] is download
+    assert (asked["manager"], asked["packages"], asked["demand"]) == ("dpkg", packages, demand)
+    assert asked["limits"]["download"] is True
     assert 0 < asked["limits"]["bytes"] <= 4 << 30
     noted = kept_driver.parse_change({**asked["record"], "state": "changing"})
     assert noted == kept_driver.DriverChange(
-        "changing", "535.261.03", "2026-11-26", 8, ("keeping.parts-differ",)
+        "changing", "535.261.03", "2026-11-26", 8, ("keeping.parts-differ",), driver="ok"
     )
 
 
 NOTED = [
     # what stands in the record, what is read of it
-    ({"state": "settled"}, ("settled", "", "", 0, 0)),
+    ({"state": "settled"}, ("settled", "", "", None, 0)),
+    ({"state": "preparing"}, ("preparing", "", "", None, 0)),
     # another word is a change that was not judged
-    ({"state": "done"}, ("changing", "", "", 0, 0)),
-    ({}, ("changing", "", "", 0, 0)),
-    ({"state": "changing", "release": "x", "since": "x", "gpus": "8", "kept": -1, "before": "x"}, ("changing", "", "", 0, 0)),
+    ({"state": "done"}, ("changing", "", "", None, 0)),
+    ({"state": ["settled"]}, ("changing", "", "", None, 0)),
+    ({}, ("changing", "", "", None, 0)),
+    # a number that is none is not known, and not 0
+    ({"gpus": 0}, ("changing", "", "", 0, 0)),
+    ({"gpus": True, "kept": True}, ("changing", "", "", None, 0)),
+    ({"gpus": 8.0}, ("changing", "", "", None, 0)),
+    ({"gpus": -1}, ("changing", "", "", None, 0)),
+    # digits of other alphabets
+    ({"release": "\u0665\u0665\u0660.\u0661", "since": "\u0662026-11-26"}, ("changing", "", "", None, 0)),
+    ({"release": "1:550.1"}, ("changing", "", "", None, 0)),
+    ({"state": "changing", "release": "x", "since": "x", "gpus": "8", "kept": -1, "before": "x"}, ("changing", "", "", None, 0)),
     ({"release": "550.1", "since": "2026-11-26", "gpus": 8, "kept": 41, "before": [1, "a b"]},
      ("changing", "550.1", "2026-11-26", 8, 41)),
 ]  # fmt: skip
@@ -162,10 +185,13 @@ def test_each_reason_is_said_once_with_its_packages() -> None:
         {"name": "libnvcuvid1", "version": "1", "why": "no-file"},
         {"name": "nvidia-smi", "version": "1", "why": "no-room"},
         {"name": "nvidia-alternative", "version": "1", "why": "a word of a later release"},
+        {"name": "nvidia-driver", "version": "", "why": "gone"},
     ]
     said = kept_driver.describe_left_packages(left)
-    assert [get_code(text) for text in said] == ["kept.not-copied", "kept.no-file", "kept.no-room"]
-    assert "libcuda1 1, libnvcuvid1 1" in said[1]
+    codes = ["kept.not-copied", "kept.gone", "kept.no-file", "kept.no-room"]
+    assert [get_code(text) for text in said] == codes
+    assert "nvidia-driver is not on this host" in said[1]
+    assert "libcuda1 1, libnvcuvid1 1" in said[2]
     assert {
         get_code(row.fill(**dict.fromkeys(row.fields, "x"))) for row in kept_driver.REASONS.values()
     } >= {get_code(text) for text in said}
