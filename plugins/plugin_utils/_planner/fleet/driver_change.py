@@ -128,16 +128,16 @@ def list_blocking_findings(look: Mapping[str, Any]) -> list[Finding]:
     advised = [
         Finding(code, text) for text in look.get("advice") or () if (code := read_code(text))
     ]
-    accepted = list_accepted_codes(look.get("health") or {})
     # Of a unit the verdict counts as well: one code may be wrong on one host and advice on another.
     units = (look.get("platform") or {}).get("needs") or ()
     told = [f for f in advised if f.code in BLOCKING and not f.code.startswith(OF_PLATFORM)]
-    told = [f for f in told if f.code not in accepted]
     told += [
         Finding(str(unit.get("code")), str(unit.get("why")))
         for unit in units
-        if unit.get("verdict") == "wrong" and unit.get("code") not in RETURNING | accepted
+        if unit.get("verdict") == "wrong" and unit.get("code") not in RETURNING
     ]
+    accepted = list_accepted_codes(look.get("health") or {})
+    told = [f for f in told if f.code not in accepted]
     unknown = str((look.get("platform") or {}).get("unknown") or "")
     told += (
         [Finding(UNKNOWN_UNITS, str(messages.UNITS_UNKNOWN.fill(problem=unknown)))]

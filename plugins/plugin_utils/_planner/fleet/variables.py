@@ -187,6 +187,7 @@ RESULTS = frozenset(
         *("rollout_asked", "rollout_ready", "rollout_answer"),
         *("rollout_applied_before", "rollout_applied_after", "rollout_applied_end"),
         *("rollout_health_before", "rollout_health", "rollout_diagnosis", "rollout_soak_result"),
+        *("rollout_driver_kept", "rollout_driver_judged", "rollout_driver_settled"),
         # statistics, which AWX passes to the next job as variables
         *(
             "rollout_result",
