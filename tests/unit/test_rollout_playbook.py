@@ -127,6 +127,16 @@ def test_the_looks_before_and_after_a_change_ask_the_same() -> None:
     assert before["block"][0]["vars"] == {"gpufleet_driver": "advise"}
 
 
+def test_the_plan_reads_the_release_of_the_driver_and_the_files_that_bring_it() -> None:
+    plays = yaml.safe_load((PLAYBOOKS / "plan.yml").read_text())
+    given = next(
+        task["gpufleet.nvidia.playbook_step"]
+        for task in plays[0]["tasks"][1]["block"]
+        if task["name"] == "Check the settings of the rollout"
+    )
+    assert {"driver", "tasks"} <= set(given)
+
+
 LIMITED = [
     "Look at the host", "Ask whether the host can be drained", "Note the errors that the GPUs have had by now", "Converge the host",
     "Verify that containers get their GPUs", "Diagnose the GPUs while no work is on them", "Look for errors of the GPUs",
