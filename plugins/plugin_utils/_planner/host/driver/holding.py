@@ -361,6 +361,13 @@ def build_blacklist(names: Sequence[str]) -> str:
     return f"{MARK}// gpufleet_driver: hold\n{BLACKLIST_KEY} {{\n{lines}}};\n"
 
 
+def list_past_rules(facts: HoldingFacts, plan: Plan) -> list[str]:
+    """List the entries of that file, if a plan takes it back."""
+    if not any(difference.path == BLACKLIST for difference in plan.differences):
+        return []
+    return re.findall(r'(?m)^    "([^"\n]*)";$', facts.blacklist.value.text)
+
+
 def describe_hold(
     policy: Policy,
     found: driver_packages.DriverSet,

@@ -118,7 +118,7 @@ def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
         lambda: advise_on_interrupted(facts.packages.value),
         lambda: advise_on_parts(facts.packages.value),
         # what this plan holds does not move any more
-        *([] if policy.driver == "hold" else [functools.partial(advise_on_movers, facts)]),
+        *([] if policy.driver == "hold" else [lambda: advise_on_movers(facts, hold)]),
         functools.partial(advise_on_next_boot, facts, driver),
         functools.partial(advise_on_flavour, facts, driver),
     )
@@ -219,14 +219,16 @@ def advise_on_interrupted(found: driver_packages.DriverSet) -> Iterator[Message]
         yield messages.TWICE_INSTALLED.fill(packages=_name_some(twice))
 
 
-def advise_on_movers(facts: KeepingFacts) -> Iterator[Message]:
-    """Yield what may move the driver without a person."""
+def advise_on_movers(facts: KeepingFacts, hold: Plan = Plan()) -> Iterator[Message]:  # noqa: B008
+    """Yield what may move the driver without a person. hold: a plan that takes a hold back."""
     files, found = facts.movers.value, facts.packages.value
     if not found.release:
         return
     if files.unread and files.unattended and found.manager == "dpkg":
         yield messages.APT_UNREAD.fill(path=files.unread)
-    for mover in package_movers.list_movers(files, found):
+    released = [d.path for d in hold.differences if d.what == "package"]
+    past = holding.list_past_rules(facts.hold, hold)
+    for mover in package_movers.list_movers(files, found, released, past):
         names = _name_some([package.name for package in mover.moves])
         if mover.program == "offline-update":
             yield messages.MOVES_AT_BOOT.fill(

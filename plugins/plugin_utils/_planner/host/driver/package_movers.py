@@ -10,12 +10,13 @@ and an update that is prepared for the next boot by the link that systemd looks 
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses as dc
 import fnmatch
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
@@ -263,11 +264,22 @@ def find_broken_lock(file: ObservedFile) -> int:
     return next((n for n, line in lines if line.strip() and not LOCK_LINE.match(line)), 0)
 
 
-def list_movers(files: MoverFiles, found: DriverSet) -> tuple[Mover, ...]:
-    """List the programs that may move packages of the driver, as they are now."""
-    free = tuple(p for p in found.matching if not p.held and not is_locked(p, files.locks))
+def list_movers(
+    files: MoverFiles,
+    found: DriverSet,
+    released: Collection[str] = (),
+    past: Iterable[str] = (),
+) -> tuple[Mover, ...]:
+    """List the programs that may move packages of the driver, as they are now.
+
+    released: packages that a plan lets go. past: entries of unattended-upgrades' blacklist that go
+    with the same plan.
+    """
+    free = tuple(
+        p for p in found.matching if p.name in released or not (p.held or is_locked(p, files.locks))
+    )
     every = (
-        _find_unattended(files, free) if found.manager == "dpkg" else None,
+        _find_unattended(files, free, past) if found.manager == "dpkg" else None,
         _find_automatic(files, free) if found.manager == "rpm" else None,
         _find_timer(files, free, "transactional-update"),
         _find_timer(files, free, "os-update"),
@@ -306,9 +318,12 @@ def _may_begin(literal: re.Match[str] | None, name: str) -> bool:
     return text.startswith(name) or name.startswith(text)
 
 
-def _find_unattended(files: MoverFiles, free: Iterable[DriverPackage]) -> Mover | None:
+def _find_unattended(
+    files: MoverFiles, free: Iterable[DriverPackage], past: Iterable[str]
+) -> Mover | None:
     """Return unattended-upgrades with what it may move. apt starts it where both switches of
-    APT::Periodic allow it and the timer is enabled (apt.systemd.daily).
+    APT::Periodic allow it and the timer is enabled (apt.systemd.daily). past: entries of its
+    blacklist that do not count.
     """
     period = files.apt.get("APT::Periodic::Unattended-Upgrade")
     if not (
@@ -318,7 +333,9 @@ def _find_unattended(files: MoverFiles, free: Iterable[DriverPackage]) -> Mover 
         and files.apt.get("APT::Periodic::Enable") != "0"
     ):
         return None
-    rules = compile_rules(files.apt.list_items("Unattended-Upgrade::Package-Blacklist"))
+    kept = collections.Counter(files.apt.list_items("Unattended-Upgrade::Package-Blacklist"))
+    kept.subtract(past)
+    rules = compile_rules(rule for rule, times in kept.items() if times > 0)
     patterns = list_allowed_origins(files.apt)
     makers = {
         maker

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -24,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     driver_packages,
     driver_state,
+    holding,
     keeping,
     next_kernel,
     package_movers,
@@ -236,6 +238,44 @@ def test_a_program_that_moves_the_driver(
     (told,) = advise({**HEALTHY, **files}, like, manager)
     assert told[0] == "keeping.will-move"
     assert (told[1]["program"], told[1]["packages"]) == (program, names)
+
+
+def hold(manager: str, *names: str) -> dict[str, Any]:
+    """Return the files of a hold of this collection."""
+    values = {"writer": "gpufleet.nvidia", "manager": manager, "packages": list(names)}
+    record = json.dumps({**values, "release": "535.261.03", "since": "2026-11-01"}, indent=1)
+    lists = {"apt": {holding.BLACKLIST: holding.build_blacklist(names)}, "dnf": {
+        package_movers.LOCKS[0]: "".join(f"{name}-3:580.82.07-1.el9.*\n" for name in names)
+    }}  # fmt: skip
+    return {holding.RECORD: record, **lists[manager]}
+
+
+LIBRARIES = ("libcuda1", "libnvidia-ml1")
+OF_PERSON = {
+    "/etc/apt/apt.conf.d/90own": 'Unattended-Upgrade::Package-Blacklist { "libcuda1$"; };\n'
+}
+TAKEN_BACK = [
+    # the files of the host, its packages that are held, its database; the packages that may move
+    # once this run has taken the hold back
+    ({**apt(BY_DEBIAN), **hold("apt", *LIBRARIES)}, LIBRARIES, "dpkg", "libcuda1, libnvidia-ml1"),
+    # a person holds the other one as well, in dpkg or in a file of their own
+    ({**apt(BY_DEBIAN), **hold("apt", "libcuda1")}, LIBRARIES, "dpkg", "libcuda1"),
+    ({**apt(BY_DEBIAN), **hold("apt", *LIBRARIES), **OF_PERSON}, LIBRARIES, "dpkg", "libnvidia-ml1"),
+    # a person has released one or all in passing, and unattended-upgrades' file still had them
+    ({**apt(BY_DEBIAN), **hold("apt", *LIBRARIES)}, ("libcuda1",), "dpkg", "libcuda1, libnvidia-ml1"),
+    ({**apt(BY_DEBIAN), **hold("apt", *LIBRARIES)}, (), "dpkg", "libcuda1, libnvidia-ml1"),
+    ({**dnf("[commands]\napply_updates = yes\n"), **hold("dnf", "nvidia-driver-cuda")}, (), "rpm", "nvidia-driver-cuda"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "held", "manager", "names"), TAKEN_BACK)
+def test_a_run_that_takes_a_hold_back_says_what_moves_the_driver_then(
+    files: dict[str, Any], held: tuple[str, ...], manager: str, names: str
+) -> None:
+    every = OF_DEBIAN[:2] if manager == "dpkg" else OF_NVIDIA[:1]
+    like = [[*package[:3], package[0] in held, ""] for package in every]
+    (told,) = advise({**HEALTHY, **files}, like, manager)
+    assert (told[0], told[1]["packages"]) == ("keeping.will-move", names)
 
 
 EVERY_HELD = [[*package[:3], True, ""] for package in OF_DEBIAN]
