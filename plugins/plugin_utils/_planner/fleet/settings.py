@@ -138,7 +138,7 @@ def parse_keeping(value: Any) -> str:
     return str(value)
 
 
-DRIVER = re.compile(r"\d{3,4}(?:\.\d{1,4}){0,2}")
+DRIVER = re.compile(r"[0-9]{3,4}(?:\.[0-9]{1,4}){0,2}")
 
 
 def parse_driver(value: Any) -> str:

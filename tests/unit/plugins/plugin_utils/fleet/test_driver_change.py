@@ -294,6 +294,7 @@ WRONG: list[tuple[Any, str]] = [
     (580.1, "rollout.driver"),  # 580.10 in YAML, without its zero
     (True, "rollout.driver"),
     ("580.", "rollout.driver"),
+    ("\u0665\u0668\u0660", "rollout.driver"),  # digits of another alphabet
     (580, ""),
     (" 580.95.05 ", ""),
 ]
