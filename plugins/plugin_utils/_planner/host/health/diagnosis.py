@@ -28,7 +28,8 @@ DIAGNOSIS_SECONDS = 300
 # Where dcgmi connects to without `--host`. Any user may listen there while no nv-hostengine does,
 # and the protocol knows no password. dcgmi is root's, so it is not even run then. That a socket is
 # root's proves little: root of a container with the host's network has one, and so does
-# docker-proxy for a port that a container publishes.
+# docker-proxy for a port that a container publishes. Root of a user namespace has another number in
+# the kernel's table.
 PORT = 5555
 SERVER = "nv-hostengine"
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
