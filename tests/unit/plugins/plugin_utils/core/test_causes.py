@@ -87,7 +87,7 @@ LINES = {
     "No provider of 'libnvidia-container1=1.99.0' found.": "no repository on this host has the package libnvidia-container1",
     "File 'repomd.xml' from repository 'NVIDIA' is unsigned, continue? [yes/no] (no): no":
         "the repository's metadata is not signed, as on a mirror that rebuilt it, and NVIDIA's packages carry no signature of their "
-        "own; mirror the metadata as it is (with repomd.xml.asc), or sign it and set gpufleet_toolkit_key",
+        "own. Mirror the metadata as it is (with repomd.xml.asc), or sign it and set gpufleet_toolkit_key",
     "Error: Failed to download metadata for repo 'x': repomd.xml GPG signature verification error: Bad GPG signature":
         "a repository is not signed with the configured key; for gpufleet_toolkit_repository that is gpufleet_toolkit_key",
     "[MIRROR] x.rpm: Curl error (23): Failed writing received data to disk/application [Failure writing output to destination]":
