@@ -59,7 +59,7 @@ KERNEL = "/lib/modules/$(uname -r)"
 
 
 @dc.dataclass(frozen=True)
-class Story:
+class Upgrades:
     """The runs by name, and what was on the hosts after each of them."""
 
     runs: Mapping[str, Run]
@@ -121,7 +121,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def story(boot: Boot, tmp_path_factory: pytest.TempPathFactory) -> Story:
+def upgrades(boot: Boot, tmp_path_factory: pytest.TempPathFactory) -> Upgrades:
     kinds = {DEBIAN.name: driver_hosts.DEBIAN_HOST, ROCKY.name: driver_hosts.ROCKY_HOST}
     up = boot({host: kinds[of.name] for host, of in HOSTS.items()})
     driver_hosts.install(up.lab, HOSTS)
@@ -130,7 +130,7 @@ def story(boot: Boot, tmp_path_factory: pytest.TempPathFactory) -> Story:
     return tell(Scene(up, tmp_path_factory.mktemp("driver")))
 
 
-def tell(scene: Scene) -> Story:
+def tell(scene: Scene) -> Upgrades:
     up, runs, loaded, states = scene.up, {}, {}, {}
     runs["first"] = scene.play()
     for host, of in HOSTS.items():
@@ -162,67 +162,67 @@ def tell(scene: Scene) -> Story:
     runs["last"] = scene.play()
     holding = {DEBIAN.name: "apt-mark showhold", ROCKY.name: "dnf -q versionlock list"}
     held = {h: "nvidia" in up.shell(h, holding[of.name]) for h, of in HOSTS.items()}
-    return Story(runs, loaded, states, kept, back, held)
+    return Upgrades(runs, loaded, states, kept, back, held)
 
 
-def test_the_example_configures_and_holds_first(story: Story) -> None:
-    assert story.runs["first"].status == 0, story.runs["first"].words
+def test_the_example_configures_and_holds_first(upgrades: Upgrades) -> None:
+    assert upgrades.runs["first"].status == 0, upgrades.runs["first"].words
 
 
-def test_a_controller_that_dies_before_the_judgement_leaves_a_note(story: Story) -> None:
-    assert story.runs["killed"].status != 0
-    assert story.loaded["killed"][KILLED] == ROCKY.new
-    assert story.states["killed"][KILLED] == "changing"
+def test_a_controller_that_dies_before_the_judgement_leaves_a_note(upgrades: Upgrades) -> None:
+    assert upgrades.runs["killed"].status != 0
+    assert upgrades.loaded["killed"][KILLED] == ROCKY.new
+    assert upgrades.states["killed"][KILLED] == "changing"
 
 
-def test_the_next_run_goes_on_with_that_host(story: Story) -> None:
-    assert story.word("second", KILLED) == "yes", story.runs["second"].words
-    assert story.states["second"][KILLED] == "settled"
-    assert story.loaded["second"][KILLED] == ROCKY.new
+def test_the_next_run_goes_on_with_that_host(upgrades: Upgrades) -> None:
+    assert upgrades.word("second", KILLED) == "yes", upgrades.runs["second"].words
+    assert upgrades.states["second"][KILLED] == "settled"
+    assert upgrades.loaded["second"][KILLED] == ROCKY.new
 
 
-def test_a_good_upgrade_returns_to_service(story: Story) -> None:
-    assert story.word("second", WELL) == "yes", story.runs["second"].words
-    assert story.loaded["second"][WELL] == DEBIAN.new
-    assert story.states["second"][WELL] == "settled"
+def test_a_good_upgrade_returns_to_service(upgrades: Upgrades) -> None:
+    assert upgrades.word("second", WELL) == "yes", upgrades.runs["second"].words
+    assert upgrades.loaded["second"][WELL] == DEBIAN.new
+    assert upgrades.states["second"][WELL] == "settled"
 
 
-def test_packages_are_kept_where_the_package_manager_has_them(story: Story) -> None:
+def test_packages_are_kept_where_the_package_manager_has_them(upgrades: Upgrades) -> None:
     """dnf has no file of a package that came out of a directory."""
-    assert story.kept[KILLED] == 0
-    assert story.kept[UNBUILT] >= len(DEBIAN.packages)
-    assert "apt-get install --allow-downgrades" in story.why("second")
-    assert story.back == {DEBIAN.old}
+    assert upgrades.kept[KILLED] == 0
+    assert upgrades.kept[UNBUILT] >= len(DEBIAN.packages)
+    assert "apt-get install --allow-downgrades" in upgrades.why("second")
+    assert upgrades.back == {DEBIAN.old}
 
 
-def test_a_module_that_was_not_built_keeps_its_host_out(story: Story) -> None:
-    assert story.word("second", UNBUILT) == "failed", story.runs["second"].words
-    assert "[moved.not-loaded]" in story.why("second")
-    assert story.loaded["second"][UNBUILT] == ""
-    assert story.states["second"][UNBUILT] == "changing"
+def test_a_module_that_was_not_built_keeps_its_host_out(upgrades: Upgrades) -> None:
+    assert upgrades.word("second", UNBUILT) == "failed", upgrades.runs["second"].words
+    assert "[moved.not-loaded]" in upgrades.why("second")
+    assert upgrades.loaded["second"][UNBUILT] == ""
+    assert upgrades.states["second"][UNBUILT] == "changing"
 
 
-def test_an_initramfs_with_the_old_module_keeps_its_host_out(story: Story) -> None:
-    assert story.word("second", OLD_IMAGE) == "failed", story.runs["second"].words
-    assert story.loaded["second"][OLD_IMAGE] == ROCKY.old
-    assert "[moved.broken]" in story.why("second")
-    assert story.states["second"][OLD_IMAGE] == "changing"
+def test_an_initramfs_with_the_old_module_keeps_its_host_out(upgrades: Upgrades) -> None:
+    assert upgrades.word("second", OLD_IMAGE) == "failed", upgrades.runs["second"].words
+    assert upgrades.loaded["second"][OLD_IMAGE] == ROCKY.old
+    assert "[moved.broken]" in upgrades.why("second")
+    assert upgrades.states["second"][OLD_IMAGE] == "changing"
 
 
-def test_a_host_that_does_not_come_back_counts(story: Story) -> None:
+def test_a_host_that_does_not_come_back_counts(upgrades: Upgrades) -> None:
     """As ansible.builtin.reboot gives up when its time is over, the host has failed."""
-    assert story.word("second", GONE) == "failed", story.runs["second"].words
-    assert story.states["second"][GONE] == "changing"
-    assert story.runs["second"].status == 2
+    assert upgrades.word("second", GONE) == "lost", upgrades.runs["second"].words
+    assert upgrades.states["second"][GONE] == "changing"
+    assert upgrades.runs["second"].status == 2
 
 
-def test_what_was_mended_is_judged_again_and_all_end_well(story: Story) -> None:
-    run = story.runs["third"]
+def test_what_was_mended_is_judged_again_and_all_end_well(upgrades: Upgrades) -> None:
+    run = upgrades.runs["third"]
     assert run.status == 0, run.words
-    assert story.loaded["third"] == {host: of.new for host, of in HOSTS.items()}
-    assert set(story.states["third"].values()) <= {"settled", ""}
+    assert upgrades.loaded["third"] == {host: of.new for host, of in HOSTS.items()}
+    assert set(upgrades.states["third"].values()) <= {"settled", ""}
 
 
-def test_a_last_run_holds_the_new_driver(story: Story) -> None:
-    assert story.runs["last"].status == 0, story.runs["last"].words
-    assert story.held == dict.fromkeys(HOSTS, True)
+def test_a_last_run_holds_the_new_driver(upgrades: Upgrades) -> None:
+    assert upgrades.runs["last"].status == 0, upgrades.runs["last"].words
+    assert upgrades.held == dict.fromkeys(HOSTS, True)
