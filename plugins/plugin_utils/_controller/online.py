@@ -121,10 +121,16 @@ def download(url: str) -> bytes | None:
 
 
 def describe_error(error: Exception) -> str:
-    """Return the message of an error of our own, or else the error's text in one line."""
+    """Return the message of an error of our own, or else the error's text in one line.
+
+    Of an error of urllib that is what the system says, without the names of Python around it.
+    """
     said = read_error_message(error)
     if isinstance(said, Message):
         return said
+    reason = getattr(error, "reason", None)
+    if isinstance(reason, OSError):
+        said = reason.strerror or str(reason)
     return " ".join(said.split())[:200] or type(error).__name__
 
 

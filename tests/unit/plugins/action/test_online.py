@@ -11,10 +11,12 @@ import contextlib
 import http.server
 import json
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 from ansible import constants
@@ -78,6 +80,21 @@ def test_what_cannot_be_fetched_is_an_answer_too_and_asked_for_again(
     for _again in (1, 2):
         assert says in online.fetch(server + path)["error"]["message"]
     assert requests == [path, path]
+
+
+DESCRIBED: list[tuple[Exception, str]] = [
+    (URLError(socket.gaierror(-2, "Name or service not known")), "Name or service not known"),
+    (URLError(ConnectionRefusedError(111, "Connection refused")), "Connection refused"),
+    (URLError(TimeoutError("timed out")), "timed out"),
+    (URLError("unknown url type: x"), "<urlopen error unknown url type: x>"),
+    (ValueError("one\n  two"), "one two"),
+    (ValueError(), "ValueError"),
+]
+
+
+@pytest.mark.parametrize(("error", "said"), DESCRIBED)
+def test_an_error_is_told_as_the_system_says_it(error: Exception, said: str) -> None:
+    assert online.describe_error(error) == said
 
 
 PROXIES = {
