@@ -506,6 +506,10 @@ PERSISTENCE_ABSENT = Sentence(
     "gpufleet_persistence is enabled, and {unit} is not installed",
     next="Install the package of the driver that has it, or leave gpufleet_persistence at advise",
 )
+PERSISTENCE_WITHOUT_DRIVER = Sentence(
+    "persistence.no-driver",
+    "gpufleet_persistence is enabled, and this host gets no {unit}: {evidence}",
+)
 PERSISTENCE_MASKED = Sentence(
     "persistence.masked",
     "gpufleet_persistence is enabled, and {unit} is masked",

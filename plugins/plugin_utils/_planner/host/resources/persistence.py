@@ -93,10 +93,14 @@ def read_persistence_facts(obs: Observation) -> PersistenceFacts:
 def plan_persistence(policy: Policy, facts: PersistenceFacts, driver: Driver) -> Plan:
     """Plan the drop-ins that differ, and one start of the unit if it does not run.
 
-    A unit that is not installed, and one that a person has masked, is left alone, with advice.
+    A unit that is not installed, and one that a person has masked, is left alone, with advice. So
+    is a host without a driver.
     """
-    if policy.persistence != "enabled" or driver.state == "none":
+    if policy.persistence != "enabled":
         return Plan()
+    if driver.state == "none":
+        said = messages.PERSISTENCE_WITHOUT_DRIVER.fill(unit=UNIT, evidence=driver.evidence)
+        return Plan(advice=(said,))
     if policy.root == "/" and facts.state.value in ("absent", "masked"):
         absent = facts.state.value == "absent"
         row = messages.PERSISTENCE_ABSENT if absent else messages.PERSISTENCE_MASKED
