@@ -34,6 +34,8 @@ _PLAIN_UNIT = re.compile(r"[\w.:-]+\.(?:service|socket|path|timer|target|mount|s
 _DPKG_INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
 # dpkg(1), of a package that an interrupted or failed run of dpkg has left
 _DPKG_HALF = ("half-installed", "unpacked", "half-configured")
+# Its first line has the architecture of the system; without other ones there is no such file.
+_DPKG_ARCHITECTURES = "/var/lib/dpkg/arch"
 _RPM_DATABASES = ("/var/lib/rpm", "/usr/lib/sysimage/rpm")
 _OF_RPM = {"rhel", "centos", "fedora", "suse", "opensuse"}  # os-release(5), ID and ID_LIKE
 _RPM_FORMAT = "%{NAME} %|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}\\n"
@@ -58,14 +60,17 @@ def list_installed_packages(root, names, candidates=False, like=None):
     for packages that are not installed, and only if the first of all is not installed (apt-cache
     takes its time).
 
-    like: a regular expression of names; "like" are the installed packages with such a name.
+    like: a regular expression of names; "like" are the installed packages with such a name. Of
+    dpkg's, "half" are those that it has not finished, and "empty" those that only lead to others.
     """
     database = _name_database(root)
     if database == "dpkg":
         answer = {"manager": "dpkg", "installed": _list_dpkg(root, names), "candidates": {}}
         if like:
-            answer["like"] = _match_dpkg(root, like, candidates and not root)
-            answer["half"] = _list_half_dpkg(root, like)
+            stanzas = list(_match_dpkg(root, like))
+            answer["like"] = _list_like_dpkg(stanzas, candidates and not root)
+            answer["half"] = _list_half_dpkg(stanzas)
+            answer["empty"] = _list_empty_dpkg(stanzas)
         wanted = [
             name
             for name in names
@@ -124,43 +129,82 @@ def _list_dpkg(root, names):
     return {name: _get_field(_find_dpkg(text, name), "Version") or None for name in names}
 
 
-def _match_dpkg(root, like, offers):
+def _match_dpkg(root, like):
+    """Yield (name, stanza) of packages with such a name, whatever their state. One of another
+    architecture than the system's has it behind its name, as apt shows it: `libc6:i386`.
+    """
+    text, native = _read_dpkg_status(root), _read_native_architecture(root)
+    for match in re.finditer("\nPackage: ((?:%s))\n" % like, text):
+        end = text.find("\n\n", match.end() - 1) + 1 or len(text)
+        stanza = text[match.start() + 1 : end]
+        of = _get_field(stanza, "Architecture")
+        yield (
+            match.group(1) + (":" + of if native and of not in ("", "all", native) else ""),
+            stanza,
+        )
+
+
+def _read_native_architecture(root):
+    """Return the architecture of the system, '' if dpkg knows no other one."""
+    if not os.path.exists(host_files.get_full_path(root, _DPKG_ARCHITECTURES)):
+        return ""
+    listed = host_files.read_regular(root, _DPKG_ARCHITECTURES, host_files.MIB)
+    return listed.decode("utf-8", "replace").partition("\n")[0].strip()
+
+
+def _list_like_dpkg(stanzas, offers):
     """Return [name, version, who made it, whether it is held, what apt offers] of installed
     packages. offers: whether apt is asked.
     """
-    text, found = _read_dpkg_status(root), []
-    for name in sorted(set(re.findall("\nPackage: ((?:%s))\n" % like, text))):
-        stanza = _find_dpkg(text, name)
-        if stanza:
-            fields = [_get_field(stanza, field) for field in ("Version", "Maintainer", "Status")]
-            found.append([name, fields[0], fields[1][:128], fields[2].startswith("hold "), ""])
-    if offers and found:
-        newest = _list_apt_offers([row[0] for row in found]).get("candidates", {})
-        for row in found:
+    rows = []
+    for name, stanza in sorted(stanzas):
+        if _is_installed(stanza):
+            fields = [_get_field(stanza, field) for field in ("Version", "Maintainer")]
+            rows.append([name, fields[0], fields[1][:128], _is_held(stanza), ""])
+    if offers and rows:
+        newest = _list_apt_offers([row[0] for row in rows]).get("candidates", {})
+        for row in rows:
             row[4] = newest.get(row[0]) or ""
-    return found
+    return rows
 
 
-def _list_half_dpkg(root, like):
-    """Return [name, state] of packages that are neither installed nor gone. The state is dpkg's
-    word; of one that dpkg wants installed again, that is `reinstreq`.
+def _list_half_dpkg(stanzas):
+    """Return [name, state, whether it is held] of packages that are neither installed nor gone. The
+    state is dpkg's word; of one that dpkg wants installed again, that is `reinstreq`.
     """
-    text, half = _read_dpkg_status(root), []
-    for name in sorted(set(re.findall("\nPackage: ((?:%s))\n" % like, text))):
-        for stanza in _list_stanzas(text, "\nPackage: %s\n" % name):
-            words = _get_field(stanza, "Status").split()
-            if words[1:2] == ["reinstreq"] or words[2:3] and words[2] in _DPKG_HALF:
-                half.append([name, "reinstreq" if words[1] == "reinstreq" else words[2]])
+    half = []
+    for name, stanza in sorted(stanzas):
+        words = _get_field(stanza, "Status").split()
+        if words[1:2] == ["reinstreq"] or words[2:3] and words[2] in _DPKG_HALF:
+            state = "reinstreq" if words[1] == "reinstreq" else words[2]
+            half.append([name, state, _is_held(stanza)])
     return half
+
+
+def _list_empty_dpkg(stanzas):
+    """Return the names of installed packages that have no files of their own and lead to others
+    (Debian's Developer's Reference 6.7.7: their short description says so).
+    """
+    return sorted(
+        name
+        for name, stanza in stanzas
+        if _is_installed(stanza) and "transitional" in _get_field(stanza, "Description").lower()
+    )
+
+
+def _is_installed(stanza):
+    state = _get_field(stanza, "Status").rpartition(" ")[2]
+    return bool(_get_field(stanza, "Version")) and state in _DPKG_INSTALLED
+
+
+def _is_held(stanza):
+    return _get_field(stanza, "Status").startswith("hold ")
 
 
 def _find_dpkg(text, name):
     """Return the stanza of an installed package; '' if it is not installed."""
     for stanza in _list_stanzas(text, "\nPackage: %s\n" % name):
-        if (
-            _get_field(stanza, "Version")
-            and _get_field(stanza, "Status").rpartition(" ")[2] in _DPKG_INSTALLED
-        ):
+        if _is_installed(stanza):
             return stanza
     return ""
 

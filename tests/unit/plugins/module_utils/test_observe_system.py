@@ -94,8 +94,49 @@ def test_packages_of_dpkg_by_an_expression(tmp_path, monkeypatch):
     # what apt offers is asked of the running host alone
     monkeypatch.setattr(system, "_list_apt_candidates", lambda names: dict.fromkeys(names, "9"))
     assert ask(root=tmp_path, candidates=True, **asked)["like"] == wanted
-    offers = system._match_dpkg(str(tmp_path), ".*nvidia.*", True)
-    assert [row[4] for row in offers] == ["9", "9"]
+    stanzas = list(system._match_dpkg(str(tmp_path), ".*nvidia.*"))
+    assert [row[4] for row in system._list_like_dpkg(stanzas, True)] == ["9", "9"]
+
+
+TWINS = """Package: libnvidia-ml1
+Status: hold ok installed
+Architecture: amd64
+Version: 535.261.03-1
+
+Package: libnvidia-ml1
+Status: install ok installed
+Architecture: i386
+Version: 535.183.01-1
+
+Package: nvidia-common
+Status: install ok installed
+Architecture: all
+Version: 535.261.03-1
+
+Package: libnvidia-compute-530
+Status: install ok installed
+Architecture: amd64
+Version: 535.129.03-0ubuntu1
+Description: Transitional package for libnvidia-compute-535
+"""
+
+
+def test_packages_of_several_architectures_and_those_that_lead_to_others(tmp_path):
+    tree(tmp_path, var__lib__dpkg__status=TWINS, var__lib__dpkg__arch="amd64\ni386\n")
+    found = ask(root=tmp_path, kind="package", names=[], like=".*nvidia.*")
+    assert [(row[0], row[1], row[3]) for row in found["like"]] == [
+        ("libnvidia-compute-530", "535.129.03-0ubuntu1", False),
+        ("libnvidia-ml1", "535.261.03-1", True),
+        ("libnvidia-ml1:i386", "535.183.01-1", False),
+        ("nvidia-common", "535.261.03-1", False),
+    ]
+    assert found["empty"] == ["libnvidia-compute-530"]
+
+
+def test_one_architecture_has_no_name(tmp_path):
+    tree(tmp_path, var__lib__dpkg__status=TWINS.replace("i386", "amd64"))
+    found = ask(root=tmp_path, kind="package", names=[], like="nvidia-common")
+    assert [row[0] for row in found["like"]] == ["nvidia-common"]
 
 
 STATUSES = [
@@ -122,7 +163,7 @@ def test_packages_that_dpkg_has_not_finished(tmp_path, status, state):
     tree(tmp_path, var__lib__dpkg__status=both)
     asked = {"kind": "package", "names": [], "like": ".*nvidia.*"}
     half = ask(root=tmp_path, **asked)["half"]
-    assert half == ([["nvidia-smi", state]] if state else [])
+    assert half == ([["nvidia-smi", state, status.startswith("hold ")]] if state else [])
 
 
 def test_packages_of_rpm_by_an_expression(monkeypatch, systemd):

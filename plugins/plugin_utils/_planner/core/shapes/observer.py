@@ -107,7 +107,10 @@ _PACKAGE = TableShape(
         "candidates?": Named("names", Maybe(VERSION), some=True), "candidates_error?": MESSAGE,
         "program?": Has("error", TableShape({"error": ERROR}), _COMMAND),
         "like?": Items(RowShape((NAME, VERSION, Text(128), Flag(), VERSION)), 1 << 10),
-        "half?": Items(RowShape((NAME, ChoiceShape(("half-installed", "unpacked", "half-configured", "reinstreq")))), 1 << 10),
+        "half?": Items(
+            RowShape((NAME, ChoiceShape(("half-installed", "unpacked", "half-configured", "reinstreq")), Flag())), 1 << 10
+        ),
+        "empty?": Items(NAME, 1 << 10),
     }
 )  # fmt: skip
 _STATE = Text(64, "[a-z-]*", "a word of systemd's, of at most 64 characters")

@@ -15,7 +15,7 @@ import collections
 import dataclasses as dc
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
@@ -38,12 +38,16 @@ QUESTION = queries.ask_for_packages_like("driver", NAMES)
 META_NAMES = r"linux-[a-z].*"
 HOLD_QUESTION = queries.ask_for_packages_like("driver", f"{NAMES}|{META_NAMES}", candidates=True)
 
+# What brings a driver into containers, which moves by itself.
+CONTAINER_TOOLS = r"(?:lib)?nvidia-container.*|nvidia-docker.*"
+# Tools that NVIDIA builds from sources of their own, so that a driver has no release of theirs.
+OWN_TOOLS = r"nvidia-(?:settings|xconfig|modprobe)|.*libxnvctrl.*|nvidia-libXNVCtrl.*"
 # The first row that fits a name decides its part; all other names are of libraries and programs.
 PARTS: tuple[tuple[str, Part], ...] = (
-    # what brings a driver into containers, which moves by itself
-    (r"(?:lib)?nvidia-container.*|nvidia-docker.*", "other"),
-    # tools that NVIDIA builds from sources of their own, so that a driver has no release of theirs
-    (r"nvidia-(?:settings|xconfig|modprobe)|.*libxnvctrl.*|nvidia-libXNVCtrl.*", "other"),
+    (CONTAINER_TOOLS, "other"),
+    (OWN_TOOLS, "other"),
+    # preferences of apt alone, which keep a branch or a release (NVIDIA's guide, "Version locking")
+    (r"nvidia-driver-pinning-.*", "other"),
     # Of these, one package for each kernel or release stays installed. Ubuntu's built modules have
     # the version of their kernel.
     (r"linux-(?:modules|objects|signatures)-nvidia-.*|kmod-nvidia-.*\d\.\d.*", "other"),
@@ -98,8 +102,9 @@ RELEASE = re.compile(r"(?:\d+:)?(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)(?![\d.])")
 
 @dc.dataclass(frozen=True)
 class DriverPackage:
-    """An installed package of the driver. release: NVIDIA's version, '' if its version has none.
-    offered: the version that apt would install, '' if that is not known.
+    """An installed package of the driver. name: with the architecture behind a colon, if that is
+    another one than the system's. release: NVIDIA's version, '' if its version has none. offered:
+    the version that apt would install, '' if that is not known.
     """
 
     name: str
@@ -121,12 +126,14 @@ class DriverPackage:
 @dc.dataclass(frozen=True)
 class DriverSet:
     """The packages of the driver on a host, sorted by name. manager: dpkg, rpm, or none. half: those
-    that dpkg has not finished, each with dpkg's word for its state.
+    that dpkg has not finished, each with dpkg's word for its state. half_held: those of them that
+    dpkg holds.
     """
 
     packages: tuple[DriverPackage, ...] = ()
     manager: str = "none"
     half: tuple[tuple[str, str], ...] = ()
+    half_held: frozenset[str] = frozenset()
 
     @functools.cached_property
     def matching(self) -> tuple[DriverPackage, ...]:
@@ -152,6 +159,14 @@ class DriverSet:
         counts = collections.Counter(p.release for p in self.matching if p.part == "driver")
         return max(sorted(counts), key=counts.__getitem__, default="")
 
+    @functools.cached_property
+    def versions(self) -> Mapping[str, tuple[str, ...]]:
+        """The installed versions of each name: rpm may have several."""
+        by_name = collections.defaultdict(list)
+        for package in self.packages:
+            by_name[package.name].append(package.version)
+        return {name: tuple(several) for name, several in by_name.items()}
+
     @property
     def maker(self) -> Maker:
         """Return the maker of the libraries."""
@@ -166,6 +181,14 @@ class DriverSet:
             if package.part != "other" and not PER_KERNEL.fullmatch(package.name):
                 versions[package.name].add(package.version)
         return [name for name, several in versions.items() if len(several) > 1]
+
+    def list_unfinished(self) -> list[str]:
+        """List the packages of which an interrupted run has left a part, each with dpkg's word for
+        its state. Tools beside the driver do not count.
+        """
+        twice = self.list_twice_installed() if self.manager == "rpm" else []
+        beside = re.compile(f"(?:{CONTAINER_TOOLS}|{OWN_TOOLS})")
+        return [f"{n} ({state})" for n, state in self.half if not beside.fullmatch(n)] + twice
 
     def list_odd_packages(self) -> tuple[DriverPackage, ...]:
         """List the packages whose version is not that of the libraries."""
@@ -192,16 +215,21 @@ def read_driver_set(policy: Policy, obs: Observation) -> DriverSet:
     if (said.get("error") or {}).get("kind") == "offline":
         return DriverSet()
     answer = obs.get_answer(asked)
+    half = answer.get("half") or ()
     return DriverSet(
-        tuple(_build_packages(answer.get("like") or ())),
+        tuple(_build_packages(answer.get("like") or (), frozenset(answer.get("empty") or ()))),
         str(answer.get("manager") or "none"),
-        tuple((str(name), str(state)) for name, state in answer.get("half") or ()),
+        tuple((str(row[0]), str(row[1])) for row in half if is_of_driver(str(row[0]))),
+        frozenset(str(row[0]) for row in half if row[2:] == [True]),
     )
 
 
-def _build_packages(rows: Iterable[tuple[str, str, str, bool, str]]) -> Iterable[DriverPackage]:
+def _build_packages(
+    rows: Iterable[tuple[str, str, str, bool, str]], empty: Container[str]
+) -> Iterable[DriverPackage]:
     for name, version, by, held, offered in sorted(rows):
-        yield DriverPackage(name, version, find_part(name), find_maker(by), held, offered)
+        part: Part = "other" if name in empty else find_part(name)
+        yield DriverPackage(name, version, part, find_maker(by), held, offered)
 
 
 def parse_release(version: str) -> str:
@@ -212,7 +240,13 @@ def parse_release(version: str) -> str:
 
 def find_part(name: str) -> Part:
     """Return what a package of this name is for."""
-    return next((part for rule, part in PARTS if re.fullmatch(rule, name)), "driver")
+    plain = name.partition(":")[0]
+    return next((part for rule, part in PARTS if re.fullmatch(rule, plain)), "driver")
+
+
+def is_of_driver(name: str) -> bool:
+    """Tell whether a name may be of the driver, and not only of what brings the next kernel."""
+    return bool(re.fullmatch(NAMES, name.partition(":")[0]))
 
 
 def find_maker(by: str) -> Maker:

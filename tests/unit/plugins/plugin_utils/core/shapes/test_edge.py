@@ -102,6 +102,30 @@ def test_a_host_may_leave_out_what_not_every_host_is_asked() -> None:
     assert list(edge.read_look_answers(look, [STAT, some])["answers"]) == [STAT["id"]]
 
 
+PACKAGES = queries.ask_for_packages_like("x", ".*")
+LIKE: list[tuple[str, Any, str]] = [
+    # the key of an answer about packages, its value, the rule that it breaks
+    ("like", [["libx:i386", "1.0-1", "a <b@c>", True, ""]], ""),
+    ("half", [["libx", "unpacked", True]], ""),
+    ("half", [["libx", "unpacked"]], "half"),
+    ("half", [["libx", "unpacked", "yes"]], "half"),
+    ("half", [["libx", "installed", False]], "half"),
+    ("empty", ["libx"], ""),
+    ("empty", [5], "empty"),
+    ("empty", "libx", "empty"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "rule"), LIKE)
+def test_what_a_host_may_say_of_packages(key: str, value: Any, rule: str) -> None:
+    answer = {"manager": "dpkg", "installed": {}, "candidates": {}, key: value}
+    if rule:
+        with pytest.raises(rules.BrokenShape, match=rf"package: {rule}: "):
+            edge.read_query_answer(PACKAGES, answer)
+    else:
+        assert edge.read_query_answer(PACKAGES, answer)[key] == value
+
+
 @pytest.mark.parametrize("name", programs.ROWS)
 @pytest.mark.parametrize("given", [{}, [], None, TEMPLATE, {"schema": True}, {"schema": 2}])
 def test_an_answer_of_a_program_that_is_none(name: str, given: Any) -> None:
