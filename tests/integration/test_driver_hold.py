@@ -19,7 +19,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import holding
 
-from tests.lab import hosts, userland
+from tests.lab import fakegpu, hosts, userland
 from tests.tools.onlab import ROOT, RUNTIME, Fleet, Run
 
 pytestmark = pytest.mark.lab
@@ -57,6 +57,8 @@ echo 'deb [trusted=yes] file:/root/repository ./' >/etc/apt/sources.list.d/local
 {INDEX}
 DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install unattended-upgrades {" ".join((*userland.MOVED, *OTHERS))}
 """
+# the imitated module is that of the packages
+LOADED = f"echo {OLD.partition('-')[0]} >/{fakegpu.TOP}/sys/module/nvidia/version"
 NEWER = f"""
 cd /root/repository
 for deb in *_{OLD}_amd64.deb; do
@@ -83,7 +85,7 @@ def fleet(boot: Any) -> Fleet:
         shutil.copytree(
             userland.debs(userland.MOVING), Path(f"/proc/{process}/root/root/repository")
         )
-        booted.shell(host, f"{RUNTIME}\n{FIRST}")
+        booted.shell(host, f"{RUNTIME}\n{FIRST}\n{LOADED}")
     return booted
 
 

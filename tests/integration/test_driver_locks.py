@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import holding
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    holding,
+    package_locks,
+)
 
 from tests.lab import hosts, rpmrepo
 from tests.tools.onlab import RUNTIME, Fleet
@@ -26,7 +29,8 @@ DNF, DNF5, ZYPPER = "locks-dnf", "locks-dnf5", "locks-zypper"
 HOSTS = (DNF, DNF5, ZYPPER)
 DRIVER = ("kmod-nvidia-open-dkms", "nvidia-driver-cuda", "nvidia-driver-cuda-libs")
 OTHERS = ("nvidia-container-toolkit-extra", "lab-neighbour")
-OLD, NEW = "580.82.07-1", "580.95.05-1"
+# the first one is that of the module that the lab imitates
+OLD, NEW = "550.163.01-1", "550.190.02-1"
 SPEC = (
     r"Name: %s\nVersion: %s\nRelease: 1\nEpoch: 3\nSummary: lab\nLicense: MIT\nVendor: NVIDIA\n"
     r"BuildArch: noarch\n%%description\nlab\n%%files\n"
@@ -113,6 +117,30 @@ def versions(fleet: Fleet, host: str, names: tuple[str, ...]) -> set[str]:
     )
 
 
+def test_the_lines_of_a_person_stay_byte_for_byte(fleet: Fleet) -> None:
+    theirs = (
+        r"# of a person\nbash-0:5.1.8-9.el9.*\n\n!nvidia-driver-cuda-3:590.1-1.*\n# to be seen\n"
+    )
+    fleet.shell(DNF, f"printf '{theirs}' >{package_locks.LOCK_LIST}")
+    before = fleet.text(DNF, package_locks.LOCK_LIST)
+    assert run(fleet, DNF).failed == {}
+    assert fleet.text(DNF, package_locks.LOCK_LIST) != before
+    assert run(fleet, DNF, driver="advise").failed == {}
+    assert fleet.text(DNF, package_locks.LOCK_LIST) == before
+
+
+OTHERWISE = rf"nvidia-driver-cuda-3:{OLD}.*\nnvidia-driver-cuda-3:{NEW}.*\n"
+
+
+def test_a_lock_of_another_version_is_refused(fleet: Fleet) -> None:
+    fleet.shell(DNF, f"printf '{OTHERWISE}' >{package_locks.LOCK_LIST}")
+    before = fleet.tree(DNF)
+    refused = run(fleet, DNF)
+    assert refused.of("host")[DNF]["error"]["code"] == "hold.locked-otherwise"
+    assert fleet.tree(DNF) == before
+    fleet.shell(DNF, f": >{package_locks.LOCK_LIST}")
+
+
 @pytest.mark.parametrize("host", HOSTS)
 def test_held_then_free_again(fleet: Fleet, host: str) -> None:
     before = fleet.tree(host)
@@ -145,12 +173,12 @@ def test_a_timer_of_dnf_automatic_is_known(fleet: Fleet, host: str) -> None:
 
 
 def test_dnf_without_its_plugin_is_refused_by_name(fleet: Fleet) -> None:
-    fleet.shell(DNF, f"mv {holding.VERSIONLOCK} /root/versionlock.conf")
+    fleet.shell(DNF, f"mv {package_locks.VERSIONLOCK} /root/versionlock.conf")
     before = fleet.tree(DNF)
     refused = run(fleet, DNF)
     assert refused.of("host")[DNF]["error"]["code"] == "hold.no-versionlock"
     assert fleet.tree(DNF) == before
-    fleet.shell(DNF, f"mv /root/versionlock.conf {holding.VERSIONLOCK}")
+    fleet.shell(DNF, f"mv /root/versionlock.conf {package_locks.VERSIONLOCK}")
 
 
 def test_a_file_of_locks_with_a_conflict_is_refused(fleet: Fleet) -> None:

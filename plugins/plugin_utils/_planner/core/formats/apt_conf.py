@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read apt's configuration as apt does (apt.conf(5); ReadConfigFile in apt-pkg/contrib/
-configuration.cc): scopes in braces, names with `::`, lists of values without a name, and #clear.
+configuration.cc): scopes in braces, names with `::`, lists of values without a name, and #clear. A
+text with #include is not read: what it brings in is in other files.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 TOKEN = re.compile(
-    r"""\s+|//[^\n]*|/\*.*?\*/|\#(?!clear\b)[^\n]*"""  # blanks and comments
+    r"""\s+|//[^\n]*|/\*.*?\*/|\#(?!clear\b|include\b)[^\n]*"""  # blanks and comments
     r"""|(?P<text>"[^"\n]*")|(?P<sign>[{};])|(?P<word>(?:[^\s"{};/]+|/(?![/*]))+)""",
     re.DOTALL,
 )
-CLEAR = "#clear"
+CLEAR, INCLUDE = "#clear", "#include"
 # A file of apt.conf.d counts by its name alone (GetListOfFilesInDir in
 # apt-pkg/contrib/fileutl.cc): no other characters, and no ending or .conf.
 COUNTS = re.compile(r"[\w:-]+|[\w:-][\w:.-]*\.conf", re.ASCII)
@@ -110,6 +111,8 @@ def _read_statement(
 ) -> Iterator[tuple[str, str | None]]:
     if not words:  # after a closing brace
         return
+    if words[0] == INCLUDE:
+        raise NotAptConf(line)
     if words[0] == CLEAR:
         if len(words) != 2:
             raise NotAptConf(line)

@@ -6,8 +6,9 @@ back.
 
 apt holds packages in dpkg's database. unattended-upgrades honours that, and gets a file of its own
 besides, which says so in its log and stays true if a person lifts a hold in passing. dnf and zypper
-keep locks in files, which their own commands write. A record on the host has the date, the reason
-and the packages that this collection holds: what was held before stays held, and is never ours.
+keep locks in files, which their own commands write. dnf 4 drops all comments of its file when it
+deletes a lock, so our lines are taken out by sed. A record on the host has the date, the reason and
+the packages that this collection holds: what was held before stays held, and is never ours.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import dataclasses as dc
 import datetime
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
@@ -46,14 +47,19 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     OWN_RECORD,
     Keep,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text.names import (
+    show_few_texts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     base_package,
     earlier_runs,
     owned_file,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    apt_pins,
     driver_packages,
     module_flavours,
+    package_locks,
     package_movers,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
@@ -67,12 +73,12 @@ RECORD = "/etc/gpufleet-driver-hold.json"
 BLACKLIST = f"{package_movers.APT_PARTS}99gpufleet-driver-hold"
 MARK = "// Written by gpufleet.nvidia.\n"
 OWN: Keep = {"format": "text", "patterns": [r"(?s)\A// Written by gpufleet\.nvidia\.\n.*"]}
-VERSIONLOCK = "/etc/dnf/plugins/versionlock.conf"  # of dnf 4; dnf 5 has it in itself
-DNF5 = "/usr/bin/dnf5"
 TIMEOUT, QUICK = 120, 10  # seconds
 HELD = "held"
-NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)  # of a package
-BLACKLIST_KEY = "Unattended-Upgrade::Package-Blacklist"
+NAME = re.compile(r"[A-Za-z0-9][\w.+-]*(?::[a-z0-9-]+)?", re.ASCII)  # of a package
+SPEC = re.compile(r"[A-Za-z0-9][\w.+-]*-\d+:[\w.+~^]+-[\w.+~^]+", re.ASCII)
+# What dnf 4 writes before a lock (_write_locklist in versionlock.py of dnf-plugins-core).
+ADDED = r"\n# Added lock on [^\n]*\n"
 # Ubuntu's packages that bring the next kernel together with its built module. One without the
 # other is a kernel without a module.
 PREBUILT = re.compile(r"linux-(?:modules|objects)-nvidia-.*")
@@ -85,12 +91,16 @@ META = re.compile(
 
 @dc.dataclass(frozen=True)
 class Holder:
-    """How a package manager holds packages. hold, release: the commands, before the names."""
+    """How a package manager holds packages. hold, release: the commands, before the names. dnf
+    holds them by name-epoch:version-release, and dnf 4 releases them by another command.
+    """
 
     hold: tuple[str, ...]
     release: tuple[str, ...]
 
 
+# The whole file is one line to it, and every other byte stays.
+EDITOR = ("sed", "--in-place", "--follow-symlinks", "--null-data")
 # Without repositories: dnf finds the installed packages in its own database, and need not ask.
 HOLDERS: Mapping[str, Holder] = {
     "apt": Holder(("apt-mark", "hold"), ("apt-mark", "unhold")),
@@ -109,9 +119,9 @@ HOLDERS: Mapping[str, Holder] = {
 class HoldingFacts:
     """A host's facts about a hold.
 
-    packages: those of the driver. locks: what dnf and zypper keep. record, blacklist: the files of
-    this collection. manager: apt, dnf or zypper, '' for none. versionlock: whether dnf can lock.
-    lock_files: as far as they travel. epoch: the host's time, in seconds since 1970.
+    packages: those of the driver. movers: what moves them by itself, with the locks of dnf and
+    zypper. record, blacklist: the files of this collection. manager: apt, dnf or zypper, '' for
+    none. epoch: the host's time, in seconds since 1970.
     """
 
     packages: Fact[driver_packages.DriverSet]
@@ -119,8 +129,6 @@ class HoldingFacts:
     record: Fact[ObservedFile]
     blacklist: Fact[ObservedFile]
     manager: Fact[str]
-    versionlock: Fact[bool]
-    lock_files: Fact[tuple[ObservedFile, ...]]
     epoch: float
     earlier: earlier_runs.EarlierRuns
 
@@ -129,18 +137,10 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     """Return the questions about a hold. A record is looked for wherever one may be taken back."""
     record = queries.ask_for_file(RECORD, keep=OWN_RECORD)
     if policy.state == "absent":
-        return [record, _list_hold_questions()[0]]
+        return [record, queries.ask_for_file(BLACKLIST, keep=OWN)]
     if policy.driver != "hold":
         return [] if policy.driver == "ignore" else [record]
-    return [record, *_list_hold_questions()]
-
-
-def _list_hold_questions() -> list[queries.Question]:
-    return [
-        queries.ask_for_file(BLACKLIST, keep=OWN),
-        queries.ask_for_file(VERSIONLOCK, content=False),
-        queries.ask_for_file(DNF5, content=False),
-    ]
+    return [record, queries.ask_for_file(BLACKLIST, keep=OWN)]
 
 
 def read_holding_facts(policy: Policy, obs: Observation) -> HoldingFacts:
@@ -151,51 +151,63 @@ def read_holding_facts(policy: Policy, obs: Observation) -> HoldingFacts:
         record=Fact(lambda: obs.get_file(RECORD, OWN_RECORD)),
         blacklist=Fact(lambda: obs.get_file(BLACKLIST, OWN)),
         manager=Fact(lambda: base_package.get_package_manager(obs)),
-        versionlock=Fact(lambda: obs.is_there(VERSIONLOCK) or obs.is_there(DNF5)),
-        lock_files=Fact(lambda: tuple(obs.get_file(path) for path in package_movers.LOCKS)),
         epoch=float(obs.host.get("epoch") or 0),
         earlier=earlier_runs.read_earlier_runs(obs),
     )
 
 
-def plan_hold(policy: Policy, facts: HoldingFacts) -> Plan:
-    """Plan to hold the driver, or to take back the hold of an earlier run. Raise PlanError if the
-    host has nothing to hold, or no way to do it.
+def plan_hold(policy: Policy, facts: HoldingFacts, running: str = "") -> Plan:
+    """Plan to hold the driver, or to take back the hold of an earlier run. running: the version of
+    the driver that serves the GPUs, '' if none does. Raise PlanError if the host has nothing to
+    hold, or no way to do it.
     """
     if policy.driver != "hold":
         return Plan() if policy.driver == "ignore" else plan_withdrawn(facts)
     installed, manager = facts.packages.value, facts.manager.value
-    require_holdable(policy, facts, installed)
+    require_holdable(policy, facts, installed, running)
     ours, since = read_record(facts)
     everything = list_held_together(installed)
-    free = [p for p in everything if not is_held(p, facts)]
-    held = sorted(
-        {*(name for name in ours if name in {p.name for p in everything}), *(p.name for p in free)}
-    )
-    others = [p.name for p in everything if is_held(p, facts) and p.name not in ours]
+    together = {p.name for p in everything}
+    moved = dict.fromkeys(list_outdated_locks(facts, everything))
+    free = [p for p in everything if p.name in moved or not is_held(p, facts)]
+    held = {*(name for name in ours if name in together), *(p.name for p in free)}
+    others = [p.name for p in everything if p.name not in held and is_held(p, facts)]
     past = [name for name in ours if name not in held]
     today = convert_epoch(facts.epoch)
-    record = build_record(policy, installed, manager, held, since or today)
+    record = build_record(policy, facts, held, since or today)
     return merge_plans(
         [
             plan_release(facts, manager, past, messages.NO_PART.fill()),
-            build_hold_commands(manager, installed.release, [p.name for p in free]),
+            plan_release(
+                facts, manager, [*moved], messages.OUTDATED.fill(release=installed.release)
+            ),
+            build_hold_commands(facts, installed.release, free),
             plan_record(facts, record),
             plan_blacklist(facts, [p.name for p in everything]) if manager == "apt" else Plan(),
             Plan(
                 advice=(
-                    *describe_hold(policy, installed, since or today, today),
+                    *describe_hold(
+                        policy, installed, "" if free == [*everything] else since, today
+                    ),
                     *([messages.HELD_BY_OTHERS.fill(packages=", ".join(others))] if others else []),
+                    *describe_pins(facts, everything),
                 )
             ),
         ]
     )
 
 
-def require_holdable(policy: Policy, facts: HoldingFacts, found: driver_packages.DriverSet) -> None:
+def require_holdable(
+    policy: Policy, facts: HoldingFacts, found: driver_packages.DriverSet, running: str
+) -> None:
     """Raise PlanError if the driver cannot be held as one, before anything is changed."""
     if policy.root != "/" or (found.manager != "none" and not facts.manager.value):
         raise PlanError(messages.CANNOT_HOLD.fill())
+    unfinished = found.list_unfinished()
+    if unfinished:
+        raise PlanError(
+            messages.DRIVER_UNFINISHED.fill(packages=show_few_texts(unfinished, 4, ", "))
+        )
     if not found.release:
         raise PlanError(messages.NOTHING_INSTALLED.fill())
     odd = found.list_odd_packages()
@@ -205,13 +217,62 @@ def require_holdable(policy: Policy, facts: HoldingFacts, found: driver_packages
                 release=found.release, odd=", ".join(p.shown for p in odd[:4])
             )
         )
-    if facts.manager.value == "dnf" and not facts.versionlock.value:
-        raise PlanError(messages.NO_VERSIONLOCK.fill(path=VERSIONLOCK))
     if facts.manager.value != "apt":
-        for file in facts.lock_files.value:
-            line = package_movers.find_broken_lock(file)
-            if line:
-                raise PlanError(messages.LOCKS_UNREAD.fill(line=line), where=file.path, line=line)
+        _require_usable_locks(facts, list_held_together(found))
+    if running and running != found.release:
+        raise PlanError(messages.ANOTHER_RUNS.fill(running=running, release=found.release))
+
+
+def _require_usable_locks(
+    facts: HoldingFacts, everything: Sequence[driver_packages.DriverPackage]
+) -> None:
+    """Raise PlanError if a lock of dnf or zypper would not count, or could not be added."""
+    locks = facts.movers.value.locks
+    if facts.manager.value == "dnf":
+        _require_plugin(locks)
+    files = [
+        f for f in locks.files if facts.manager.value == "dnf" or f.path == package_locks.LOCKS[2]
+    ]
+    for file in files:
+        line = package_locks.find_broken_lock(owned_file.require_readable(file))
+        if line:
+            raise PlanError(messages.LOCKS_UNREAD.fill(line=line), where=file.path, line=line)
+    mine, versions = _read_locked_specs(facts), facts.packages.value.versions
+    for package in everything:
+        if locks.index.judge(package.name, versions[package.name]) != "elsewhere":
+            continue
+        others = [lock for lock in locks.index.list_locks(package.name) if not _is_ours(lock, mine)]
+        evrs = tuple(map(package_locks.write_evr, versions[package.name]))
+        wrong = [lock.shown for lock in others if not lock.keeps(evrs)]
+        if wrong:
+            raise PlanError(
+                messages.LOCKED_OTHERWISE.fill(package=package.shown, lock=wrong[0]),
+                where=package_locks.LOCKS[1] if locks.dnf5 else locks.list_path,
+            )
+
+
+def _require_plugin(locks: package_locks.HostLocks) -> None:
+    """Raise PlanError if dnf has no locks, or would not heed them."""
+    if not locks.plugin:
+        raise PlanError(messages.NO_VERSIONLOCK.fill(path=package_locks.VERSIONLOCK))
+    if locks.off:
+        raise PlanError(messages.VERSIONLOCK_OFF.fill(), where=locks.off)
+    if not locks.dnf5 and (locks.distrust or not locks.list_path):
+        why = locks.distrust or messages.LIST_UNREAD.fill()
+        raise PlanError(messages.LOCKS_DISTRUSTED.fill(why=why), where=package_locks.VERSIONLOCK)
+
+
+def list_outdated_locks(
+    facts: HoldingFacts, everything: Sequence[driver_packages.DriverPackage]
+) -> list[str]:
+    """List the packages that have moved past a lock of this collection, which holds them nowhere."""
+    index, versions = facts.movers.value.locks.index, facts.packages.value.versions
+    judged = (p.name for p in everything if not p.held)
+    return [name for name in judged if index.judge(name, versions[name]) == "elsewhere"]
+
+
+def _is_ours(lock: package_locks.Lock, specs: frozenset[str]) -> bool:
+    return lock.shown.removesuffix(".*") in specs
 
 
 def list_held_together(
@@ -226,7 +287,8 @@ def list_held_together(
 
 
 def is_held(package: driver_packages.DriverPackage, facts: HoldingFacts) -> bool:
-    return package.held or package_movers.is_locked(package, facts.movers.value.locks)
+    """Tell whether a hold or a lock is about a package, whatever it lets in."""
+    return package.held or bool(facts.movers.value.locks.index.list_locks(package.name))
 
 
 def read_record(facts: HoldingFacts) -> tuple[tuple[str, ...], str]:
@@ -241,14 +303,20 @@ def read_record(facts: HoldingFacts) -> tuple[tuple[str, ...], str]:
     if not values:
         raise PlanError(messages.RECORD_OF_OTHERS.fill(), where=file.path)
     same = values.get("release") == facts.packages.value.release
-    return _list_names(values), str(values.get("since") or "") if same else ""
+    return _list_texts(values, "packages", NAME), str(values.get("since") or "") if same else ""
 
 
-def _list_names(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the packages of a record, as far as they have the form of names."""
-    found = values.get("packages")
-    every = found if isinstance(found, list) else ()
-    return tuple(name for name in every if isinstance(name, str) and NAME.fullmatch(name))
+def _list_texts(values: Mapping[str, Any], key: str, form: re.Pattern[str]) -> tuple[str, ...]:
+    """Return the texts of a list in a record, as far as they have their form."""
+    texts = values.get(key)
+    every = texts if isinstance(texts, list) else ()
+    return tuple(text for text in every if isinstance(text, str) and form.fullmatch(text))
+
+
+def _read_locked_specs(facts: HoldingFacts) -> frozenset[str]:
+    """Return the locks that this collection has added, by its record."""
+    file = owned_file.require_readable(facts.record.value)
+    return frozenset(_list_texts(_parse_record(file.text), "locks", SPEC))
 
 
 def _parse_record(text: str) -> Mapping[str, Any]:
@@ -260,23 +328,20 @@ def _parse_record(text: str) -> Mapping[str, Any]:
     return values if ours else {}
 
 
-def build_record(
-    policy: Policy,
-    found: driver_packages.DriverSet,
-    manager: str,
-    names: Sequence[str],
-    since: str,
-) -> str:
-    """Return the text of the record."""
+def build_record(policy: Policy, facts: HoldingFacts, held: Set[str], since: str) -> str:
+    """Return the text of the record. held: the packages that this collection holds."""
     values = {
         "writer": earlier_runs.WRITER,
         "schema": 1,
-        "manager": manager,
+        "manager": facts.manager.value,
         "reason": policy.driver_hold_reason,
-        "release": found.release,
+        "release": facts.packages.value.release,
         "since": since,
-        "packages": list(names),
+        "packages": sorted(held),
     }
+    if facts.manager.value == "dnf":
+        everything = facts.packages.value.packages
+        values["locks"] = [write_spec(p) for p in everything if p.name in held]
     return json.dumps(values, indent=1, sort_keys=True) + "\n"
 
 
@@ -295,11 +360,40 @@ def count_days(since: str, today: str) -> int:
         return 0
 
 
-def build_hold_commands(manager: str, release: str, names: Sequence[str]) -> Plan:
+def write_spec(package: driver_packages.DriverPackage) -> str:
+    """Return a package of rpm as dnf takes it: with the version that is locked."""
+    return f"{package.name}-{package_locks.write_evr(package.version)}"
+
+
+def build_hold_commands(
+    facts: HoldingFacts, release: str, packages: Sequence[driver_packages.DriverPackage]
+) -> Plan:
     """Plan the command that holds packages, which is undone by the one that releases them."""
-    why = messages.HOLD.fill(release=release)
-    holder = HOLDERS[manager]
-    return _build_commands((*holder.hold, *names), (*holder.release, *names), names, why, None)
+    manager, why = facts.manager.value, messages.HOLD.fill(release=release)
+    held = list(dict.fromkeys(p.name for p in packages))
+    specs = [write_spec(p) for p in packages] if manager == "dnf" else held
+    undo = _write_release(facts, manager, held, specs)
+    return _build_commands((*HOLDERS[manager].hold, *specs), undo, held, why, None)
+
+
+def _write_release(
+    facts: HoldingFacts, manager: str, names: Sequence[str], specs: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the command that releases packages. specs: the same as they are locked by dnf."""
+    locks = facts.movers.value.locks
+    if manager != "dnf" or locks.dnf5:
+        return (*HOLDERS[manager].release, *names)
+    edits = [word for spec in specs for word in ("-e", write_edit(spec))]
+    return (*EDITOR, *edits, locks.list_path or package_locks.LOCK_LIST)
+
+
+def write_edit(spec: str) -> str:
+    """Return what sed does with a file of locks as one text: it takes a lock of dnf 4 out, with the
+    comment that dnf has put before it.
+    """
+    line = re.sub(r"([.*\[\]^$\\])", r"\\\1", f"{spec}.*")
+    begin, end = r"\(^\|\n\)", r"\(\n\|$\)"
+    return f"s/{begin}{ADDED}{line}\\n/\\1/;s/{begin}{line}{end}/\\1/"
 
 
 def _build_commands(
@@ -315,7 +409,7 @@ def _build_commands(
         "argv": list(argv),
         "undo": None if undo is None else list(undo),
         "timeout": TIMEOUT,
-        "undo_within": TIMEOUT if argv[0] != "apt-mark" else QUICK,
+        "undo_within": QUICK if undo and undo[0] in ("apt-mark", EDITOR[0]) else TIMEOUT,
         "why": why,
     }
     after = None if before else HELD
@@ -349,7 +443,11 @@ def plan_blacklist(facts: HoldingFacts, names: Sequence[str]) -> Plan:
     if file.exists and not file.text.startswith(MARK):
         raise PlanError(messages.RECORD_OF_OTHERS.fill(), where=file.path)
     return owned_file.plan_owned_file(
-        file, text, why=messages.BLACKLIST.fill(), key=BLACKLIST_KEY, after=list(names)
+        file,
+        text,
+        why=messages.BLACKLIST.fill(),
+        key=package_movers.BLACKLIST_KEY,
+        after=list(names),
     )
 
 
@@ -358,7 +456,7 @@ def build_blacklist(names: Sequence[str]) -> str:
     of a name (is_pkgname_in_blacklist in unattended-upgrade), so each ends with $.
     """
     lines = "".join(f'    "{re.escape(name).replace(chr(92) + "-", "-")}$";\n' for name in names)
-    return f"{MARK}// gpufleet_driver: hold\n{BLACKLIST_KEY} {{\n{lines}}};\n"
+    return f"{MARK}// gpufleet_driver: hold\n{package_movers.BLACKLIST_KEY} {{\n{lines}}};\n"
 
 
 def list_past_rules(facts: HoldingFacts, plan: Plan) -> list[str]:
@@ -374,15 +472,37 @@ def describe_hold(
     since: str,
     today: str,
 ) -> tuple[Message, ...]:
-    """Return the age of a hold, and what it keeps back of its branch."""
+    """Return the age of a hold, and what it keeps back of its branch. since: '' for a hold that this
+    run begins.
+    """
     reason = policy.driver_hold_reason or messages.NO_REASON.fill()
-    told = messages.HELD_SINCE.fill(
-        release=found.release, since=since, days=count_days(since, today), reason=reason
-    )
+    told = messages.BEGINS.fill(release=found.release, reason=reason)
+    if since:
+        days = count_days(since, today)
+        told = messages.HELD_SINCE.fill(
+            release=found.release, since=since, days=days, reason=reason
+        )
     newer = find_newer_release(found)
     if newer:
         return (told, messages.HELD_BACK.fill(version=newer, release=found.release))
     return (told,)
+
+
+def describe_pins(
+    facts: HoldingFacts, everything: Sequence[driver_packages.DriverPackage]
+) -> tuple[Message, ...]:
+    """Return the preferences of apt that keep packages, too."""
+    if facts.manager.value != "apt":
+        return ()
+    named = [(p.name, p.version) for p in everything]
+    pinned = apt_pins.list_pinned(facts.movers.value.pins, named, "kept")
+    by_file: dict[str, list[str]] = {}
+    for name, pin in pinned:
+        by_file.setdefault(pin.path, []).append(name)
+    return tuple(
+        messages.PINNED.fill(path=path, packages=show_few_texts(some, 4, ", "))
+        for path, some in sorted(by_file.items())
+    )
 
 
 def find_newer_release(found: driver_packages.DriverSet) -> str:
@@ -410,8 +530,8 @@ def plan_absent(facts: HoldingFacts) -> Plan:
     values = _parse_record(file.text if file.exists else "")
     if not values and f'"writer": "{earlier_runs.WRITER}"' in file.text:
         raise PlanError(messages.HOLD_RECORD_BROKEN.fill(), where=file.path)
-    manager, names = str(values.get("manager")), _list_names(values)
-    released = plan_release(facts, manager, names, why) if values else Plan()
+    manager, ours = str(values.get("manager")), _list_texts(values, "packages", NAME)
+    released = plan_release(facts, manager, ours, why) if values else Plan()
     blacklist = facts.blacklist.value
     files = [
         owned_file.plan_owned_file_restore(facts.earlier, file, why=why, own=True),
@@ -438,17 +558,48 @@ def plan_withdrawn(facts: HoldingFacts) -> Plan:
 
 def plan_release(facts: HoldingFacts, manager: str, names: Sequence[str], why: Message) -> Plan:
     """Plan to release those packages of a record that are still held."""
-    holder, installed = HOLDERS.get(manager), facts.packages.value.packages
+    holder, installed = HOLDERS.get(manager), facts.packages.value
     if not holder or not names:
         return Plan()
-    still = [p.name for p in installed if p.name in names and is_held(p, facts)]
-    there, locks = {p.name for p in installed}, facts.movers.value.locks
-    gone = [name for name in names if name not in there and package_movers.has_lock(name, locks)]
-    # dnf locks installed packages alone, so that the lock of another one is not made again
-    again = None if manager == "dnf" else (*holder.hold, *gone)
+    wanted = frozenset(names)
+    still = [p for p in installed.packages if p.name in wanted and is_held(p, facts)]
+    there = {p.name for p in installed.packages} | {name for name, _state in installed.half}
+    index = facts.movers.value.locks.index
+    gone = [name for name in names if name not in there and index.list_named(name)]
+    if manager == "dnf":
+        return _plan_unlocking(facts, still, gone, why)
+    held = [*dict.fromkeys(p.name for p in still), *sorted(wanted & installed.half_held)]
     return merge_plans(
         [
-            _build_commands((*holder.release, *still), (*holder.hold, *still), still, why, HELD),
-            _build_commands((*holder.release, *gone), again, gone, why, HELD),
+            _build_commands((*holder.release, *held), (*holder.hold, *held), held, why, HELD),
+            _build_commands((*holder.release, *gone), (*holder.hold, *gone), gone, why, HELD),
+        ]
+    )
+
+
+def _plan_unlocking(
+    facts: HoldingFacts,
+    still: Sequence[driver_packages.DriverPackage],
+    gone: Sequence[str],
+    why: Message,
+) -> Plan:
+    """Plan to take locks of dnf out. Of packages that have moved or are gone they are not made
+    again: dnf locks what is installed.
+    """
+    index, specs = facts.movers.value.locks.index, _read_locked_specs(facts)
+    lasting = [p for p in still if not specs or write_spec(p) in specs]
+    moved = [p.name for p in still if specs and write_spec(p) not in specs]
+    past = {
+        name: [lock for lock in index.list_named(name) if not specs or _is_ours(lock, specs)]
+        for name in (*moved, *gone)
+    }
+    left = [name for name, locks in past.items() if locks]
+    old = [lock.shown.removesuffix(".*") for name in left for lock in past[name]]
+    now, kept = [write_spec(p) for p in lasting], [*dict.fromkeys(p.name for p in lasting)]
+    again = (*HOLDERS["dnf"].hold, *now)
+    return merge_plans(
+        [
+            _build_commands(_write_release(facts, "dnf", kept, now), again, kept, why, HELD),
+            _build_commands(_write_release(facts, "dnf", left, old), None, left, why, HELD),
         ]
     )

@@ -37,13 +37,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    apt_pins,
     driver_packages,
     gpus,
     holding,
+    holding_messages,
     mismatch,
     module_flavours,
     next_kernel,
     outer_host,
+    package_locks,
     package_movers,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
@@ -111,8 +114,9 @@ def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
     if driver.state == "none" and policy.driver == "advise":  # the driver may be gone since
         return holding.plan_hold(policy, facts.hold)
     if policy.driver == "ignore" or driver.state == "none" or facts.outer.value:
-        return Plan()
-    hold = holding.plan_hold(policy, facts.hold)
+        return Plan(advice=tuple(advise_on_no_driver(policy, facts, driver)))
+    running = driver.version if driver.state == "ok" else ""
+    hold = holding.plan_hold(policy, facts.hold, running)
     _require_answers(facts, driver)
     rules: tuple[Callable[[], Iterable[Message]], ...] = (
         lambda: advise_on_interrupted(facts.packages.value),
@@ -124,6 +128,16 @@ def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
     )
     told = tuple(dict.fromkeys(text for rule in rules for text in _apply(rule)))
     return dc.replace(hold, advice=(*hold.advice, *told))
+
+
+def advise_on_no_driver(policy: Policy, facts: KeepingFacts, driver: Driver) -> Iterator[Message]:
+    """Yield why nothing is held on a host whose driver is to be held."""
+    if policy.driver != "hold":
+        return
+    evidence = driver.evidence
+    if facts.outer.value:
+        evidence = holding_messages.DRIVER_OUTSIDE.fill(kind=facts.outer.value)
+    yield holding_messages.NO_DRIVER.fill(evidence=evidence)
 
 
 def get_installed_release(facts: KeepingFacts) -> str:
@@ -226,6 +240,9 @@ def advise_on_movers(facts: KeepingFacts, hold: Plan = Plan()) -> Iterator[Messa
         return
     if files.unread and files.unattended and found.manager == "dpkg":
         yield messages.APT_UNREAD.fill(path=files.unread)
+    yield from advise_on_locks(files.locks, found)
+    if found.manager == "dpkg":
+        yield from advise_on_pins(files.pins, found)
     released = [d.path for d in hold.differences if d.what == "package"]
     past = holding.list_past_rules(facts.hold, hold)
     for mover in package_movers.list_movers(files, found, released, past):
@@ -238,6 +255,51 @@ def advise_on_movers(facts: KeepingFacts, hold: Plan = Plan()) -> Iterator[Messa
             yield messages.WILL_MOVE.fill(
                 program=mover.program, where=mover.where, release=found.release, packages=names
             )
+
+
+def advise_on_locks(
+    locks: package_locks.HostLocks, found: driver_packages.DriverSet
+) -> Iterator[Message]:
+    """Yield the locks of a driver that keep nothing."""
+    if found.manager != "rpm":
+        return
+    unused = [p.name for p in found.matching if locks.unused.list_locks(p.name)]
+    if locks.distrust:
+        yield messages.LOCKS_IDLE.fill(why=locks.distrust)
+    elif unused:
+        yield messages.LOCKS_IDLE.fill(why=messages.PLUGIN_OFF.fill(path=locks.off))
+    open_to = [
+        p
+        for p in found.matching
+        if locks.index.judge(p.name, found.versions[p.name]) == "elsewhere"
+    ]
+    if open_to:
+        first = open_to[0]
+        evrs = tuple(map(package_locks.write_evr, found.versions[first.name]))
+        every = locks.index.list_locks(first.name)
+        yield messages.LOCKED_ELSEWHERE.fill(
+            packages=_name_some([p.name for p in open_to]),
+            release=found.release,
+            lock=next(lock.shown for lock in every if not lock.keeps(evrs)),
+        )
+
+
+def advise_on_pins(
+    pins: tuple[apt_pins.Pin, ...], found: driver_packages.DriverSet
+) -> Iterator[Message]:
+    """Yield the preferences of apt that take packages to another version. A hold is stronger."""
+    free = [(p.name, p.version) for p in found.matching if not p.held]
+    by_pin: dict[apt_pins.Pin, list[str]] = {}
+    for name, pin in apt_pins.list_pinned(pins, free, "elsewhere"):
+        by_pin.setdefault(pin, []).append(name)
+    for pin, named in by_pin.items():
+        yield messages.PINNED_ELSEWHERE.fill(
+            path=pin.path,
+            packages=_name_some(named),
+            version=pin.version,
+            priority=pin.priority,
+            release=found.release,
+        )
 
 
 def advise_on_next_boot(facts: KeepingFacts, driver: Driver) -> Iterator[Message]:

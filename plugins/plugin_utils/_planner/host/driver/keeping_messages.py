@@ -34,6 +34,25 @@ APT_UNREAD = Sentence(
     "{path} cannot be read as apt reads it, so it is not known whether unattended-upgrades moves the driver",
     next="See what apt makes of it (apt-config dump | grep -i -e Unattended-Upgrade -e APT::Periodic)",
 )
+LOCKED_ELSEWHERE = Sentence(
+    "keeping.locked-elsewhere",
+    "The locks of {packages} let dnf install other versions than those of the driver {release}: {lock}",
+    why="dnf installs what any lock of a package names, and a lock without a version names all",
+    next="Delete that lock (dnf versionlock delete), and lock the installed version if the driver is to stay",
+)
+LOCKS_IDLE = Sentence(
+    "keeping.locks-idle",
+    "The locks of dnf do not count on this host: {why}",
+    next="Correct that, or keep the driver in place by other means",
+)
+PLUGIN_OFF = Sentence("keeping.plugin-off", "{path} switches the plugin versionlock off")
+LIST_NOT_ROOTS = Sentence("keeping.list-not-roots", "others than root can change {path}")
+PINNED_ELSEWHERE = Sentence(
+    "keeping.pinned-elsewhere",
+    "{path} has apt take {packages} to version {version} (Pin-Priority {priority}), and {release} is installed",
+    why="apt installs it as soon as a repository has it, also if it is older",
+    next="Remove that record, or name the installed version in it",
+)
 NEXT_KERNEL_LACKS_MODULE = Sentence(
     "keeping.next-kernel-lacks-module",
     "Kernel {next} is the newest one on this host, and has no NVIDIA module; {kernels} have one",

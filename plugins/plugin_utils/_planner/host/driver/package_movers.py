@@ -16,7 +16,7 @@ import dataclasses as dc
 import fnmatch
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
@@ -30,6 +30,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     Keep,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    apt_pins,
+    package_locks,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver.driver_packages import (
     DriverPackage,
     DriverSet,
@@ -40,21 +44,26 @@ Program = Literal[
     "unattended-upgrades", "dnf-automatic", "transactional-update", "os-update", "offline-update"
 ]
 APT_PARTS, APT_FILE = "/etc/apt/apt.conf.d/", "/etc/apt/apt.conf"
-DNF_FILE, DNF_MAIN = "/etc/dnf/automatic.conf", "/etc/dnf/dnf.conf"
-LOCKS = ("/etc/dnf/plugins/versionlock.list", "/etc/dnf/versionlock.toml", "/etc/zypp/locks")
+DNF_FILE, DNF_MAIN = "/etc/dnf/automatic.conf", package_locks.DNF_MAIN
 NAME = "movers"
-MOST_BYTES = 1 << 18  # of one file
 TIMERS = "/etc/systemd/system/"
 UNATTENDED = "/usr/bin/unattended-upgrade"
 OFFLINE = "/system-update"  # systemd.offline-updates(7)
-PATHS = [f"{TIMERS}*.wants/*.timer", f"{TIMERS}*.timer", UNATTENDED, OFFLINE]
+PROGRAMS = (package_locks.DNF4, package_locks.DNF5)
+PATHS = [f"{TIMERS}*.wants/*.timer", f"{TIMERS}*.timer", UNATTENDED, OFFLINE, *PROGRAMS]
 
 # What of apt's configuration may travel: the options of unattended-upgrades that decide which
 # packages it takes, and when apt starts it. Comments within such a list travel with it.
-_OPTION = (
-    r"(?:APT::Periodic|Unattended-Upgrade)::(?:Enable|Unattended-Upgrade|Allowed-Origins"
-    r"|Origins-Pattern|Package-Blacklist|Package-Whitelist(?:-Strict)?)"
-)
+PERIOD_KEY, ENABLE_KEY = "APT::Periodic::Unattended-Upgrade", "APT::Periodic::Enable"
+OLD_ORIGINS_KEY = "Unattended-Upgrade::Allowed-Origins"
+ORIGINS_KEY = "Unattended-Upgrade::Origins-Pattern"
+BLACKLIST_KEY = "Unattended-Upgrade::Package-Blacklist"
+WHITELIST_KEY = "Unattended-Upgrade::Package-Whitelist"
+STRICT_KEY = f"{WHITELIST_KEY}-Strict"
+_KEYS = (
+    PERIOD_KEY, ENABLE_KEY, OLD_ORIGINS_KEY, ORIGINS_KEY, BLACKLIST_KEY, STRICT_KEY, WHITELIST_KEY,
+)  # fmt: skip
+_OPTION = rf"(?:{'|'.join(_KEYS)})"
 # A comment ends where its line does, and other text where something else begins: so it can be read
 # in one way only.
 _BODY = r"(?:\"[^\"\n]*\"|(?://|#)[^\n]*(?=\n|\Z)|[^{}\"/#]+(?=[{}\"/#]|\Z)|/(?!/))*"
@@ -64,7 +73,8 @@ APT_KEEP: Keep = {
     "patterns": [
         rf"(?i)^[ \t]*(?:#clear[ \t]+)?{_OPTION}(?:::)?{_VALUE}",
         rf"(?i)^[ \t]*APT(?:::|\s*\{{\s*)Periodic\s*\{{{_BODY}\}}(?:\s*;)?(?:\s*\}}(?:\s*;)?)?",
-        # other spellings: the text is then known not to be read as a whole
+        # other files and other spellings: the text is then known not to be read as a whole
+        r"^[ \t]*#include\b",
         r"(?i)^[ \t]*Unattended-Upgrade\s*\{",
         r"^[ \t]*/\*|\*/",
     ],
@@ -74,28 +84,10 @@ DNF_KEEP: Keep = {
     "format": "text",
     "patterns": [
         r"^[ \t]*\[\w+\]",
+        r"^plugins[ \t]*[=:][ \t]*\w{1,8}[ \t]*$",
         r"^(?:apply_updates|upgrade_type|exclude(?:pkgs)?)[ \t]*[=:][ \t]*[\w*?\[\].,+~^: \t-]+$",
     ],
 }
-# A lock that may be about the driver: a line of versionlock.list (versionlock.py of
-# dnf-plugins-core), where any other line shows its first sign; the names of versionlock.toml;
-# solvable_name of zypper's locks.
-_LOCK = r"!?[\w*?\[\].+~^:-]+[ \t]*$"
-LOCK_KEEPS: tuple[Keep, ...] = (
-    {
-        "format": "text",
-        "patterns": [rf"^(?=.*(?:nvidia|cuda|kernel|[*])){_LOCK}", rf"^(?!#|[ \t]*$|{_LOCK})."],
-    },
-    {
-        "format": "toml",
-        "places": [
-            [["packages", "name"], "pattern"],
-            [["packages", "conditions", "comparator"], "one of =|==|!=|<|<=|>|>="],
-        ],
-    },
-    {"format": "text", "patterns": [r"^solvable_name:[ \t]*[\w*?\[\].+-]+[ \t]*$"]},
-)
-LOCK_LINE = re.compile(rf"#|{_LOCK}")
 # What a maker's repository says of itself in its Release file, by which unattended-upgrades
 # decides: those of Debian, Ubuntu and NVIDIA (developer.download.nvidia.com/compute/cuda/repos).
 ORIGINS: Mapping[Maker, Mapping[str, str]] = {
@@ -108,15 +100,10 @@ FIELDS = {"origin": "o"}
 # compared in a time that is known.
 _ONE = r"(?:[^\\()\[\]{}*+?|]|\\[^\w\s]|\[\^?[\w.+-]+\])"
 PLAIN_RULE = re.compile(rf"{_ONE}*(?:{_ONE}[*+?]{_ONE}*){{0,2}}")
-# Of an entry of dnf 5's locks: its beginning, its name, and what its conditions compare by.
-ENTRY = re.compile(r"(?m)^\s*\[\[\s*packages\s*\]\]")
-LOCKED_NAME = re.compile(r"(?m)^\s*name\s*=\s*[\"']([^\"']*)")
-COMPARED = re.compile(r"\bcomparator\s*=\s*[\"']([^\"']*)")
-UPPER_BOUND = frozenset({"=", "==", "<", "<="})
-LITERAL = re.compile(r"[^*?\[]*")  # the beginning of a lock that is no pattern
-MOST_RULES, MOST_REPEATING, MOST_LOCKS, MOST_OF_ONE = 256, 32, 1 << 13, 64
+MOST_RULES, MOST_REPEATING = 256, 32
 LONGEST_NAME = 128
 YES = ("1", "yes", "true", "on")
+APT_YES = (*YES, "with", "enable")  # StringToBool in apt-pkg/contrib/strutl.cc
 
 
 @dc.dataclass(frozen=True)
@@ -135,16 +122,19 @@ class MoverFiles:
     """Hold the answers of a host about such programs.
 
     apt: its configuration. unread: the first file of it that could not be read as apt reads it, ''
-    for none. timers: the timers that are enabled. dnf: the values of dnf-automatic, None without
-    its file. locks: patterns of names that dnf or zypper keep. unattended, offline: whether the
-    program is installed, and whether an update waits for the next boot.
+    for none. pins: its preferences. timers: the timers that are enabled. dnf: the values of
+    dnf-automatic, None without its file. left_out: patterns of names that it alone excludes. locks:
+    those of dnf or zypper. unattended, offline: whether the program is installed, and whether an
+    update waits for the next boot.
     """
 
     apt: apt_conf.AptConf = apt_conf.AptConf()
     unread: str = ""
+    pins: tuple[apt_pins.Pin, ...] = ()
     timers: frozenset[str] = frozenset()
     dnf: Mapping[str, str] | None = None
-    locks: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    locks: package_locks.HostLocks = package_locks.HostLocks()
     unattended: bool = False
     offline: bool = False
 
@@ -153,19 +143,12 @@ def list_mover_questions() -> list[queries.Question]:
     return [
         queries.ask_for_paths(NAME, PATHS),
         queries.ask_for_glob(f"{APT_PARTS}*", APT_KEEP),
-        queries.ask_for_file(APT_FILE, APT_KEEP, max=MOST_BYTES),
-        queries.ask_for_file(DNF_FILE, DNF_KEEP, max=MOST_BYTES),
-        queries.ask_for_file(DNF_MAIN, DNF_KEEP, max=MOST_BYTES),
-        *ask_for_locks(),
+        queries.ask_for_file(APT_FILE, APT_KEEP, max=package_locks.MOST_BYTES),
+        queries.ask_for_file(DNF_FILE, DNF_KEEP, max=package_locks.MOST_BYTES),
+        queries.ask_for_file(DNF_MAIN, DNF_KEEP, max=package_locks.MOST_BYTES),
+        *apt_pins.list_pin_questions(),
+        *package_locks.list_lock_questions(),
     ]
-
-
-def ask_for_locks() -> tuple[queries.Question, ...]:
-    """Ask for the locks of dnf 4, of dnf 5 and of zypper."""
-    return tuple(
-        queries.ask_for_file(path, keep, max=MOST_BYTES)
-        for path, keep in zip(LOCKS, LOCK_KEEPS, strict=True)
-    )
 
 
 def read_mover_files(obs: Observation) -> MoverFiles:
@@ -177,17 +160,20 @@ def read_mover_files(obs: Observation) -> MoverFiles:
     masked = {posixpath.basename(path) for path, real in there.items() if real == "/dev/null"}
     timers = {posixpath.basename(path) for path in there if ".wants/" in path}
     apt, unread = _read_apt(obs)
-    automatic = obs.get_file(DNF_FILE)
+    automatic, main = obs.get_file(DNF_FILE), obs.get_file(DNF_MAIN)
     return MoverFiles(
         apt=apt,
         unread=unread,
+        pins=apt_pins.read_pins(obs),
         timers=frozenset(timers - masked),
         dnf=parse_automatic(automatic.text) if automatic.exists else None,
-        locks=(
-            *parse_excluded(obs.get_file(DNF_MAIN).text, "main"),
-            *parse_excluded(automatic.text, "base"),
-            *(lock for path in LOCKS for lock in parse_locks(path, obs.get_file(path).text)),
-        )[:MOST_LOCKS],
+        left_out=parse_excluded(automatic.text, "base"),
+        locks=package_locks.read_host_locks(
+            obs,
+            {path: there[path] for path in PROGRAMS if path in there},
+            package_locks.parse_section(main.text, "main").get("plugins", ""),
+            parse_excluded(main.text, "main"),
+        ),
         unattended=UNATTENDED in there,
         offline=OFFLINE in there,
     )
@@ -213,55 +199,15 @@ def _read_apt(obs: Observation) -> tuple[apt_conf.AptConf, str]:
 
 def parse_automatic(text: str) -> Mapping[str, str]:
     """Return the values of the section [commands] of dnf-automatic's file (dnf5-automatic(8))."""
-    values = parse_section(text, "commands").items()
+    values = package_locks.parse_section(text, "commands").items()
     return {name: value.strip().lower() for name, value in values}
 
 
 def parse_excluded(text: str, name: str) -> tuple[str, ...]:
     """Return the packages that a section excludes from every upgrade (dnf.conf(5), excludepkgs)."""
-    values = parse_section(text, name)
+    values = package_locks.parse_section(text, name)
     listed = " ".join(values.get(option, "") for option in ("exclude", "excludepkgs"))
     return tuple(filter(None, re.split(r"[\s,]+", listed)))
-
-
-def parse_section(text: str, name: str) -> Mapping[str, str]:
-    """Return the values of a section of a file of dnf."""
-    values, section = {}, ""
-    for line in text.splitlines():
-        heading = re.match(r"\s*\[(\w+)\]", line)
-        pair = re.match(r"(\w+)\s*[=:]([^#]*)", line)
-        section = heading[1] if heading else section
-        if pair and section == name:
-            values[pair[1]] = pair[2]
-    return values
-
-
-def parse_locks(path: str, text: str) -> tuple[str, ...]:
-    """Return the patterns of names that a file of locks keeps. A line of dnf 4 may have a version
-    behind the name; one with ! excludes that version alone. An entry of dnf 5 has conditions: one
-    that newer versions fit keeps nothing (dnf5-versionlock(8)).
-    """
-    if path == LOCKS[0]:
-        lines = (line.strip() for line in text.splitlines())
-        return tuple(line for line in lines if line and not line.startswith(("#", "!")))
-    if path != LOCKS[1]:
-        return tuple(re.findall(r"^\s*solvable_name:\s*(\S+)", text, re.MULTILINE))
-    entries = [
-        entry for entry in ENTRY.split(text) if UPPER_BOUND.issuperset(COMPARED.findall(entry))
-    ]
-    return tuple(name for entry in entries for name in LOCKED_NAME.findall(entry))
-
-
-def find_broken_lock(file: ObservedFile) -> int:
-    """Return the first line of a file of locks that is none, 0 if all are well. Of zypper's, which
-    itself passes over what it does not know, none is.
-    """
-    if file.fault:
-        return int(file.fault.get("line") or 1)
-    if file.path != LOCKS[0]:
-        return 0
-    lines = enumerate(file.text.splitlines(), 1)
-    return next((n for n, line in lines if line.strip() and not LOCK_LINE.match(line)), 0)
 
 
 def list_movers(
@@ -275,9 +221,8 @@ def list_movers(
     released: packages that a plan lets go. past: entries of unattended-upgrades' blacklist that go
     with the same plan.
     """
-    free = tuple(
-        p for p in found.matching if p.name in released or not (p.held or is_locked(p, files.locks))
-    )
+    names = {package.name for package in list_free_packages(files, found)} | set(released)
+    free = tuple(package for package in found.matching if package.name in names)
     every = (
         _find_unattended(files, free, past) if found.manager == "dpkg" else None,
         _find_automatic(files, free) if found.manager == "rpm" else None,
@@ -288,34 +233,18 @@ def list_movers(
     return tuple(mover for mover in every if mover and mover.moves)
 
 
-def is_locked(package: DriverPackage, locks: Sequence[str]) -> bool:
-    """Tell whether one of the patterns is of this package: a name, or a name with its version. Of
-    more patterns than a host has, those behind count for none.
+def list_free_packages(files: MoverFiles, found: DriverSet) -> tuple[DriverPackage, ...]:
+    """List the packages that have to have one version, and that neither a hold, a lock nor apt's
+    preferences keep.
     """
-    name = package.name
-    fitting = [lock for lock in locks if _may_begin(LITERAL.match(lock), name)]
-    epoch, colon, version = package.version.rpartition(":")
-    full = f"{package.name}-{epoch or '0'}:{version}"
-    plain = f"{package.name}-{version}" if not colon or epoch == "0" else full
-    return any(
-        fnmatch.fnmatchcase(candidate, lock)
-        for lock in fitting[:MOST_OF_ONE]
-        for candidate in (name, full, plain, f"{full}.arch", f"{plain}.arch")
+    index, of_apt = files.locks.index, found.manager == "dpkg"
+    return tuple(
+        p
+        for p in found.matching
+        if not p.held
+        and index.judge(p.name, found.versions[p.name]) != "kept"
+        and not (of_apt and apt_pins.judge_pins(files.pins, p.name, p.version).verdict == "kept")
     )
-
-
-def has_lock(name: str, locks: Sequence[str]) -> bool:
-    """Tell whether one of the patterns is a lock of this one package, as dnf and zypper make them:
-    its name, or its name with a version.
-    """
-    made = re.compile(rf"{re.escape(name)}(?:-\d+:.*)?")
-    return any(made.fullmatch(lock) for lock in locks)
-
-
-def _may_begin(literal: re.Match[str] | None, name: str) -> bool:
-    """Tell whether a text may begin with a name, by the part of its pattern that is literal."""
-    text = literal[0] if literal else ""
-    return text.startswith(name) or name.startswith(text)
 
 
 def _find_unattended(
@@ -325,15 +254,15 @@ def _find_unattended(
     APT::Periodic allow it and the timer is enabled (apt.systemd.daily). past: entries of its
     blacklist that do not count.
     """
-    period = files.apt.get("APT::Periodic::Unattended-Upgrade")
+    period = files.apt.get(PERIOD_KEY)
     if not (
         files.unattended
         and "apt-daily-upgrade.timer" in files.timers
         and period not in ("", "0")
-        and files.apt.get("APT::Periodic::Enable") != "0"
+        and files.apt.get(ENABLE_KEY) != "0"
     ):
         return None
-    kept = collections.Counter(files.apt.list_items("Unattended-Upgrade::Package-Blacklist"))
+    kept = collections.Counter(files.apt.list_items(BLACKLIST_KEY))
     kept.subtract(past)
     rules = compile_rules(rule for rule, times in kept.items() if times > 0)
     patterns = list_allowed_origins(files.apt)
@@ -342,8 +271,25 @@ def _find_unattended(
         for maker in {p.maker for p in free}
         if any(may_take_from(pattern, maker) for pattern in patterns)
     }
-    moves = tuple(p for p in free if p.maker in makers and not fits_beginning(rules, p.name))
+    listed = _take_whitelisted(files.apt, tuple(free))
+    moves = tuple(p for p in listed if p.maker in makers and not fits_beginning(rules, p.name))
     return Mover("unattended-upgrades", f"{APT_PARTS}*", moves)
+
+
+def _take_whitelisted(
+    conf: apt_conf.AptConf, free: tuple[DriverPackage, ...]
+) -> tuple[DriverPackage, ...]:
+    """Return the packages that a whitelist lets move. One that is not strict lets the dependencies
+    of a listed package move as well (is_pkgname_in_whitelist in unattended-upgrade). A rule that
+    cannot be compared may fit each of them.
+    """
+    listed = conf.list_items(WHITELIST_KEY)
+    rules = compile_rules(listed)
+    if not listed or len(rules) < sum(len(rule.split("|")) for rule in listed):
+        return free
+    named = tuple(p for p in free if fits_beginning(rules, p.name))
+    strict = conf.get(STRICT_KEY).lower() in APT_YES
+    return named if strict or not named else free
 
 
 def list_allowed_origins(conf: apt_conf.AptConf) -> tuple[str, ...]:
@@ -352,11 +298,11 @@ def list_allowed_origins(conf: apt_conf.AptConf) -> tuple[str, ...]:
     """
     old = (
         re.split(r"(?<!\\):", item, maxsplit=1) if ":" in item else item.split(None, 1)
-        for item in conf.list_items("Unattended-Upgrade::Allowed-Origins")
+        for item in conf.list_items(OLD_ORIGINS_KEY)
     )
     return (
         *(f"o={pair[0]},a={pair[1]}" for pair in old if len(pair) == 2),
-        *conf.list_items("Unattended-Upgrade::Origins-Pattern"),
+        *conf.list_items(ORIGINS_KEY),
     )
 
 
@@ -406,7 +352,12 @@ def _find_automatic(files: MoverFiles, free: tuple[DriverPackage, ...]) -> Mover
         and values.get("apply_updates", "no") in YES
     )
     advised = values.get("upgrade_type", "default") == "security"
-    moves = tuple(p for p in free if not (advised and p.maker == "nvidia"))
+    moves = tuple(
+        p
+        for p in free
+        if not (advised and p.maker == "nvidia")
+        and not any(fnmatch.fnmatchcase(p.name, pattern) for pattern in files.left_out)
+    )
     return Mover("dnf-automatic", DNF_FILE, moves) if installs else None
 
 

@@ -43,7 +43,7 @@ READERS = {
     "sources of apt on a host": "projector.project_file(text.encode(), apt_sources.keep_apt_lines('https://a.example/b/'))",
     "apt's configuration": "apt_conf.read_apt_conf([text])",
     "apt's configuration on a host": "projector.project_file(text.encode(), package_movers.APT_KEEP)",
-    "locks of dnf on a host": "projector.project_file(text.encode(), package_movers.LOCK_KEEPS[0])",
+    "locks of dnf on a host": "projector.project_file(text.encode(), package_locks.LOCK_KEEPS[0])",
     "a key on a host": "projector.project_file(text.encode(), repository.KEY)",
     "repositories of rpm": "rpm_sources._installs_unchecked(text, 'https://a.example/b/')",
     "repositories of rpm on a host": "projector.project_file(text.encode(), rpm_sources.keep_rpm_lines('https://a.example/b/'))",
@@ -157,7 +157,7 @@ import os, re, resource, sys
 sys.path[:0] = [".", ".cache/collections"]
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import documents, projector
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_generators
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import package_movers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import package_locks, package_movers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import yaml as engine_yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (

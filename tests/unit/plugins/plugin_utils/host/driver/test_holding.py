@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +20,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import lowering
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    apt_pins,
     driver_packages,
     holding,
-    package_movers,
+    package_locks,
 )
 
 from tests.unit.builders import obs
@@ -63,10 +66,11 @@ def facts(
     system: str = "debian",
     now: float = NOW,
     originals: dict[str, Any] | None = None,
+    **more: list[Any],
 ) -> holding.HoldingFacts:
     asked = driver_packages.get_package_question(policy)
     given = {
-        asked["id"]: {"manager": database, "installed": {}, "like": like},
+        asked["id"]: {"manager": database, "installed": {}, "like": like, **more},
         "package:of this test": {"manager": database, "installed": {}, "candidates": {}},
     }
     seen = obs(
@@ -110,17 +114,8 @@ def test_a_host_whose_driver_is_not_held_yet() -> None:
     assert [(d.path, d.before, d.after) for d in plan.differences if d.what == "package"] == [
         (name, None, "held") for name in NAMES
     ]
-    assert read_all_coded(plan.advice) == [
-        (
-            "hold.since",
-            {
-                "release": "580.82.07",
-                "since": "2026-11-26",
-                "days": 0,
-                "reason": "CUDA 12 until March",
-            },
-        )
-    ]
+    told = {"release": "580.82.07", "reason": "CUDA 12 until March"}
+    assert read_all_coded(plan.advice) == [("hold.begins", told)]
 
 
 def test_a_host_as_it_should_be_is_left_alone_and_its_age_is_said() -> None:
@@ -237,33 +232,179 @@ def test_kernels_of_a_host_with_dkms_are_not_held() -> None:
     assert command["argv"][2:] == NAMES
 
 
-LOCKS4, LOCKS5, LOCKSZ = package_movers.LOCKS
+LOCKS4, LOCKS5, LOCKSZ = package_locks.LOCKS
+
+
+LINES = {name: f"{name}-3:580.82.07-1.el9" for name in RPM_NAMES}
+DNF4 = {package_locks.VERSIONLOCK: "[main]\nenabled = 1\n"}
+
+
+def locked(plan: Plan) -> list[str]:
+    """Return the packages that a plan has dnf lock."""
+    adds = [c["argv"] for c in plan.commands if c["argv"][: len(ADD)] == [*ADD]]
+    return [word for argv in adds for word in argv[len(ADD) :]]
+
+
+ADD = holding.HOLDERS["dnf"].hold
 
 
 def test_dnf_locks_what_has_no_lock() -> None:
-    there = {holding.VERSIONLOCK: "[main]\n", LOCKS4: "kmod-nvidia-open-dkms-3:580.82.07-1.el9.*\n"}
+    kmod, libs = LINES.values()
+    there = {**DNF4, LOCKS4: f"{kmod}.*\n"}
     plan = holding.plan_hold(HOLD, facts(RPMS, there, database="rpm", system="rhel"))
     (command,) = plan.commands
-    assert command["argv"] == [*holding.HOLDERS["dnf"].hold, RPM_NAMES[1]]
-    assert command["undo"] == [*holding.HOLDERS["dnf"].release, RPM_NAMES[1]]
+    assert command["argv"] == [*holding.HOLDERS["dnf"].hold, libs]
+    assert command["undo"] == [*holding.EDITOR, "-e", holding.write_edit(libs), LOCKS4]
     assert holding.BLACKLIST not in files_of(plan)
+    assert json.loads(files_of(plan)[holding.RECORD])["locks"] == [libs]
     assert ("hold.of-others", {"packages": RPM_NAMES[0]}) in read_all_coded(plan.advice)
 
 
-@pytest.mark.parametrize(
-    ("sign", "keeps"), [("=", True), ("<=", True), ("!=", False), (">=", False)]
-)
-def test_a_condition_of_dnf_5_keeps_a_driver_or_not(sign: str, keeps: bool) -> None:
-    entry = '[[packages]]\nname = "{}"\ncomment = "x"\n[[packages.conditions]]\nkey = "evr"\n'
-    text = "".join(
-        f'{entry.format(name)}comparator = "{by}"\nvalue = "3:580.82.07-1.el9"\n'
-        for name, by in zip(RPM_NAMES, ("=", sign), strict=True)
-    )
-    told = shown(1, f'version = "1.0"\n{text}')
-    there = {holding.DNF5: "", LOCKS5: told}
+def test_dnf_5_releases_by_its_own_command() -> None:
+    there = {package_locks.DNF5: ""}
     plan = holding.plan_hold(HOLD, facts(RPMS, there, database="rpm", system="fedora"))
-    locked = [word for command in plan.commands for word in command["argv"] if word in RPM_NAMES]
-    assert locked == ([] if keeps else RPM_NAMES[1:])
+    (command,) = plan.commands
+    assert command["argv"] == [*ADD, *LINES.values()]
+    assert command["undo"] == [*holding.HOLDERS["dnf"].release, *RPM_NAMES]
+
+
+NVIDIA_LIBS = "nvidia-driver-cuda-libs"
+# As dnf 4.14 does with a newer release in its repository. The last column: whether the package
+# stays (kept), moves as without a lock (free), or cannot be held beside this lock (refused).
+LINES_OF_DNF4: list[tuple[str, str]] = [
+    (f"{NVIDIA_LIBS}-3:580.82.07-1.el9.*", "kept"),
+    (f"{NVIDIA_LIBS}-3:580.82.07-1.el9.x86_64", "kept"),
+    (f"{NVIDIA_LIBS}-580.82.07-1.el9", "kept"),
+    (f"{NVIDIA_LIBS}-580.82.07*", "kept"),
+    ("*nvidia*-3:580.82.07-1.el9.*", "kept"),
+    (f"!{NVIDIA_LIBS}-3:590.1-1.el9.*", "free"),
+    ("nvidia-driver-3:580.82.07-1.el9.*", "free"),
+    (f"{NVIDIA_LIBS}-3:580.95.05-1.el9.*", "refused"),
+    (f"{NVIDIA_LIBS}-3:570.1-1.el9.*", "refused"),
+    (f"{NVIDIA_LIBS}-2:580.82.07-1.el9.*", "refused"),
+    (f"{NVIDIA_LIBS}-3:580*", "refused"),
+    (f"{NVIDIA_LIBS}-3:580.82.07-1.el9.*\n{NVIDIA_LIBS}-3:580.95.05-1.el9.*", "refused"),
+    (NVIDIA_LIBS, "refused"),
+    ("*nvidia*", "refused"),
+]
+
+
+@pytest.mark.parametrize(("lines", "outcome"), LINES_OF_DNF4)
+def test_a_lock_of_dnf_4_counts_by_the_version_that_it_names(lines: str, outcome: str) -> None:
+    there = {**DNF4, LOCKS4: shown(0, f"{lines}\n")}
+    known = facts(RPMS[:1], there, database="rpm", system="rhel")
+    if outcome == "refused":
+        with pytest.raises(PlanError) as refused:
+            holding.plan_hold(HOLD, known)
+        assert (refused.value.message.code, refused.value.where) == (
+            "hold.locked-otherwise",
+            LOCKS4,
+        )
+    else:
+        assert locked(holding.plan_hold(HOLD, known)) == (
+            [] if outcome == "kept" else [LINES[NVIDIA_LIBS]]
+        )
+
+
+CONDITION = '[[packages.conditions]]\nkey = "{}"\ncomparator = "{}"\nvalue = "{}"\n'
+EVR = "3:580.82.07-1.el9"
+ENTRIES_OF_DNF5: list[tuple[list[tuple[str, str, str]], str]] = [
+    # the conditions of an entry, and what becomes of the package
+    ([("evr", "=", EVR)], "kept"),
+    ([("evr", "==", EVR)], "kept"),
+    ([("evr", "<=", EVR)], "kept"),
+    ([("arch", "=", "x86_64"), ("evr", "=", EVR)], "kept"),
+    ([], "free"),  # an entry without a condition locks nothing
+    ([("evr", "!=", EVR)], "refused"),
+    ([("evr", ">=", EVR)], "refused"),
+    ([("evr", "<", "3:590")], "refused"),
+    ([("evr", "=", "580.82.07-1.el9")], "refused"),  # without its epoch
+    ([("evr", "<=", "3:580.95.05-1.el9")], "refused"),
+    ([("evr", "=", "3:570.1-1.el9")], "refused"),
+    ([("arch", "=", "x86_64")], "refused"),
+]
+
+
+@pytest.mark.parametrize(("conditions", "outcome"), ENTRIES_OF_DNF5)
+def test_a_lock_of_dnf_5_counts_by_the_version_that_it_names(
+    conditions: list[tuple[str, str, str]], outcome: str
+) -> None:
+    entry = f'version = "1.0"\n[[packages]]\nname = "{NVIDIA_LIBS}"\ncomment = "x"\n'
+    text = entry + "".join(CONDITION.format(*condition) for condition in conditions)
+    there = {package_locks.DNF5: "", LOCKS5: shown(1, text)}
+    known = facts(RPMS[:1], there, database="rpm", system="fedora")
+    if outcome == "refused":
+        with pytest.raises(PlanError) as refused:
+            holding.plan_hold(HOLD, known)
+        assert (refused.value.message.code, refused.value.where) == (
+            "hold.locked-otherwise",
+            LOCKS5,
+        )
+    else:
+        assert locked(holding.plan_hold(HOLD, known)) == (
+            [] if outcome == "kept" else [LINES[NVIDIA_LIBS]]
+        )
+
+
+NAMED = f'name = "{NVIDIA_LIBS}"\n'
+NO_LOCKS: list[tuple[str, str]] = [
+    # what the file of dnf 5 is like, its text
+    (
+        "another format",
+        f'version = "2.0"\n[[packages]]\n{NAMED}{CONDITION.format("evr", "=", EVR)}',
+    ),
+    ("no format", f"[[packages]]\n{NAMED}{CONDITION.format('evr', '=', EVR)}"),
+    ("a table for an array", f'version = "1.0"\n[packages]\n{NAMED}'),
+    ("a text for a table", f'version = "1.0"\npackages = ["{NVIDIA_LIBS}"]\n'),
+    ("a text for conditions", f'version = "1.0"\n[[packages]]\n{NAMED}conditions = "x"\n'),
+]
+
+
+@pytest.mark.parametrize("text", [c[1] for c in NO_LOCKS], ids=[c[0] for c in NO_LOCKS])
+def test_a_file_of_dnf_5_that_locks_nothing(text: str) -> None:
+    there = {package_locks.DNF5: "", LOCKS5: text}
+    known = facts(RPMS[:1], there, database="rpm", system="fedora")
+    assert locked(holding.plan_hold(HOLD, known)) == [LINES[NVIDIA_LIBS]]
+
+
+def test_a_hold_follows_a_driver_that_was_moved_past_its_lock() -> None:
+    """By rpm itself, for example, which asks no plugin of dnf."""
+    old = f"{NVIDIA_LIBS}-3:570.1-1.el9"
+    mine = record([NVIDIA_LIBS], release="570.1", manager="dnf", locks=[old])
+    there = {**DNF4, holding.RECORD: mine, LOCKS4: f"# mine\n{old}.*\n"}
+    plan = holding.plan_hold(HOLD, facts(RPMS[:1], there, database="rpm", system="rhel"))
+    assert [command["argv"] for command in plan.commands] == [
+        [*holding.EDITOR, "-e", holding.write_edit(old), LOCKS4],
+        [*ADD, LINES[NVIDIA_LIBS]],
+    ]
+    assert json.loads(files_of(plan)[holding.RECORD])["locks"] == [LINES[NVIDIA_LIBS]]
+
+
+ADDED = "\n# Added lock on Sun Nov 29 03:00:35 2026\n"
+OURS = LINES[NVIDIA_LIBS]
+EDITED: list[tuple[str, str]] = [
+    # a file of locks, and what is left of it
+    (f"# mine\nbash-0:5-1.*\n{ADDED}{OURS}.*\n", "# mine\nbash-0:5-1.*\n"),
+    (f"{ADDED}{OURS}.*\n", ""),
+    (f"{ADDED}{OURS}.*\n# mine\n", "# mine\n"),
+    (f"# mine\n{OURS}.*\n\n# too\n", "# mine\n\n# too\n"),
+    (f"# mine\n{OURS}.*", "# mine\n"),
+    (f"{ADDED}{OURS}.*\n{ADDED}bash-0:5-1.*\n", f"{ADDED}bash-0:5-1.*\n"),
+    (f"#{OURS}.*\n{OURS}.x86_64\n!{OURS}.*\n", f"#{OURS}.*\n{OURS}.x86_64\n!{OURS}.*\n"),
+    (f"{OURS.replace('.', 'x')}.*\n", f"{OURS.replace('.', 'x')}.*\n"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), EDITED)
+def test_every_byte_of_a_file_of_locks_stays_that_is_not_ours(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    file, link = tmp_path / "versionlock.list", tmp_path / "link"
+    file.write_text(before)
+    link.symlink_to(file)
+    edit = [*holding.EDITOR, "-e", holding.write_edit(OURS), str(link)]
+    subprocess.run(edit, check=True)
+    assert (link.is_symlink(), file.read_text()) == (True, after)
 
 
 def test_zypper_locks() -> None:
@@ -273,12 +414,12 @@ def test_zypper_locks() -> None:
 
 def shown(number: int, text: str) -> dict[str, Any]:
     """Return a file of locks as it arrives."""
-    keep = package_movers.LOCK_KEEPS[number]
-    told = contents.show_content(text.encode(), keep, package_movers.LOCKS[number])
+    keep = package_locks.LOCK_KEEPS[number]
+    told = contents.show_content(text.encode(), keep, package_locks.LOCKS[number])
     return {key: told[key] for key in ("content", "fault")}
 
 
-OTHERS = row("libnvidia-compute 550.90.07-1")
+ELSEWHERE = {package_locks.VERSIONLOCK: "[main]\nlocklist = /srv/locks\n"}
 REFUSED: list[tuple[str, list[list[Any]], dict[str, Any], str, str, str]] = [
     # what is wrong, packages, files, package database, system, the code
     ("no driver by packages", [TOOLKIT], {}, "dpkg", "debian", "hold.nothing-installed"),
@@ -294,7 +435,7 @@ REFUSED: list[tuple[str, list[list[Any]], dict[str, Any], str, str, str]] = [
     (
         "a conflict in the file of locks",
         RPMS,
-        {holding.VERSIONLOCK: "", LOCKS4: shown(0, "bash-5.1\n<<<<<<< HEAD\nnvidia*\n")},
+        {**DNF4, LOCKS4: shown(0, "bash-5.1\n<<<<<<< HEAD\nnvidia*\n")},
         "rpm",
         "rhel",
         "hold.locks-unread",
@@ -302,7 +443,7 @@ REFUSED: list[tuple[str, list[list[Any]], dict[str, Any], str, str, str]] = [
     (
         "a lock with blanks in it",
         RPMS,
-        {holding.VERSIONLOCK: "", LOCKS4: shown(0, "# ours\nnvidia driver\n")},
+        {**DNF4, LOCKS4: shown(0, "# ours\nnvidia driver\n")},
         "rpm",
         "rhel",
         "hold.locks-unread",
@@ -310,10 +451,58 @@ REFUSED: list[tuple[str, list[list[Any]], dict[str, Any], str, str, str]] = [
     (
         "no TOML",
         RPMS,
-        {holding.DNF5: "", LOCKS5: shown(1, 'version = "1.0"\n[[packages]\n')},
+        {package_locks.DNF5: "", LOCKS5: shown(1, 'version = "1.0"\n[[packages]\n')},
         "rpm",
         "fedora",
         "hold.locks-unread",
+    ),
+    (
+        "the plugin is switched off",
+        RPMS,
+        {package_locks.VERSIONLOCK: "[main]\nenabled = 0\n"},
+        "rpm",
+        "rhel",
+        "hold.versionlock-off",
+    ),
+    (
+        "all plugins are switched off",
+        RPMS,
+        {**DNF4, package_locks.DNF_MAIN: "[main]\nplugins = False\n"},
+        "rpm",
+        "rhel",
+        "hold.versionlock-off",
+    ),
+    (
+        "the locks are in a file of another user",
+        RPMS,
+        {**ELSEWHERE, "/srv/locks": {"content": "", "uid": 1000}},
+        "rpm",
+        "rhel",
+        "hold.locks-distrusted",
+    ),
+    (
+        "the locks are in a directory of another user",
+        RPMS,
+        {**ELSEWHERE, "/srv": {"type": "dir", "untrusted": "/srv is not root's"}},
+        "rpm",
+        "rhel",
+        "hold.locks-distrusted",
+    ),
+    (
+        "the file of locks has no path",
+        RPMS,
+        {package_locks.VERSIONLOCK: "[main]\nlocklist = locks\n"},
+        "rpm",
+        "rhel",
+        "hold.locks-distrusted",
+    ),
+    (
+        "a library of two builds, by an interrupted run",
+        [*RPMS, row("nvidia-driver-cuda-libs 3:580.82.07-2.el9")],
+        DNF4,
+        "rpm",
+        "rhel",
+        "hold.unfinished",
     ),
     (
         "the record is another's",
@@ -345,6 +534,102 @@ def test_what_is_refused(
     with pytest.raises(PlanError) as refused:
         holding.plan_hold(HOLD, facts(like, files, database=database, system=system))
     assert refused.value.message.code == code
+
+
+def test_locks_elsewhere_count_if_they_are_roots() -> None:
+    there = {**ELSEWHERE, "/srv": {"type": "dir"}, "/srv/locks": f"{OURS}.*\n"}
+    plan = holding.plan_hold(HOLD, facts(RPMS, there, database="rpm", system="rhel"))
+    (command,) = plan.commands
+    assert command["argv"] == [*ADD, LINES["kmod-nvidia-open-dkms"]]
+    assert command["undo"][-1] == "/srv/locks"
+
+
+def test_dnf_5_has_no_plugin_that_is_switched_off() -> None:
+    off = {package_locks.DNF_MAIN: "[main]\nplugins = 0\n", package_locks.DNF5: ""}
+    known = facts(RPMS, off, database="rpm", system="fedora")
+    assert locked(holding.plan_hold(HOLD, known)) == [*LINES.values()]
+    # beside dnf 4, dnf 5 is not the program that `dnf` starts
+    both = {**off, package_locks.DNF4: {"real": "/usr/bin/dnf-3"}, **DNF4}
+    with pytest.raises(PlanError) as refused:
+        holding.plan_hold(HOLD, facts(RPMS, both, database="rpm", system="fedora"))
+    assert refused.value.message.code == "hold.versionlock-off"
+
+
+HALF: list[tuple[str, list[list[Any]], list[list[Any]], bool]] = [
+    # what dpkg has left, packages that are installed, those that are not finished, whether it counts
+    ("a library is unpacked", DRIVER[1:], [["libnvidia-compute", "unpacked", False]], True),
+    ("nothing else is installed", [], [["libnvidia-compute", "half-installed", False]], True),
+    ("a held one is half configured", DRIVER, [["nvidia-smi", "half-configured", True]], True),
+    ("a built module", DRIVER, [["linux-modules-nvidia-580-6.8", "unpacked", False]], True),
+    ("the toolkit", DRIVER, [["nvidia-container-toolkit", "half-configured", False]], False),
+    ("a tool of its own", DRIVER, [["nvidia-settings", "half-configured", False]], False),
+    ("a kernel", DRIVER, [["linux-image-6.8.0-90-generic", "half-configured", False]], False),
+]
+
+
+@pytest.mark.parametrize(
+    ("like", "half", "counts"), [c[1:] for c in HALF], ids=[c[0] for c in HALF]
+)
+def test_a_driver_that_dpkg_has_not_finished_is_not_held(
+    like: list[list[Any]], half: list[list[Any]], counts: bool
+) -> None:
+    known = facts(like, half=half)
+    if counts:
+        with pytest.raises(PlanError) as refused:
+            holding.plan_hold(HOLD, known)
+        assert refused.value.message.code == "hold.unfinished"
+        assert refused.value.message.values["packages"] == f"{half[0][0]} ({half[0][1]})"
+    else:
+        assert holding.plan_hold(HOLD, known).commands != ()
+
+
+def test_a_hold_of_a_package_that_dpkg_has_not_finished_is_taken_back() -> None:
+    there = {holding.RECORD: record(NAMES)}
+    half = [[NAMES[0], "half-configured", True], [NAMES[1], "unpacked", False]]
+    known = facts(as_held(DRIVER[1:2]), there, Policy(state="absent"), half=half)
+    (command,) = holding.plan_absent(known).commands
+    assert command["argv"] == ["apt-mark", "unhold", NAMES[2], NAMES[0]]
+
+
+@pytest.mark.parametrize("running", ["", "580.82.07"])
+def test_a_hold_of_the_running_driver(running: str) -> None:
+    assert holding.plan_hold(HOLD, facts(DRIVER), running).commands[0]["argv"][2:] == NAMES
+
+
+def test_packages_of_another_driver_than_the_running_one_are_not_held() -> None:
+    """As a .run file leaves them, for example."""
+    with pytest.raises(PlanError) as refused:
+        holding.plan_hold(HOLD, facts(DRIVER), "580.95.05")
+    assert refused.value.message.code == "hold.another-runs"
+
+
+def test_a_package_of_another_architecture_is_held_beside_its_twin() -> None:
+    both = [*DRIVER[:1], row("libnvidia-compute:i386 580.82.07-1")]
+    plan = holding.plan_hold(HOLD, facts(both))
+    names = ["libnvidia-compute", "libnvidia-compute:i386"]
+    assert plan.commands[0]["argv"] == ["apt-mark", "hold", *names]
+    rules = re.findall(r'^    "(.*)";$', files_of(plan)[holding.BLACKLIST], re.MULTILINE)
+    assert [name for name in names if any(re.match(rule, name) for rule in rules)] == names
+    there = {holding.RECORD: record(names), holding.BLACKLIST: holding.build_blacklist(names)}
+    assert holding.plan_hold(HOLD, facts(as_held(both), there)).empty
+    back = holding.plan_absent(facts(as_held(both), there, Policy(state="absent")))
+    assert back.commands[0]["argv"] == ["apt-mark", "unhold", *names]
+
+
+def test_a_transitional_package_is_no_part() -> None:
+    like = [*DRIVER, row("libnvidia-compute-590 590.1-1", UBUNTU)]
+    plan = holding.plan_hold(HOLD, facts(like, empty=["libnvidia-compute-590"]))
+    assert plan.commands[0]["argv"][2:] == NAMES
+
+
+PINS = "Package: libnvidia-*\nPin: version 580.82.07-1\nPin-Priority: 1001\n"
+
+
+def test_a_pin_of_a_person_is_said_beside_the_hold() -> None:
+    plan = holding.plan_hold(HOLD, facts(DRIVER, {apt_pins.PIN_FILE: PINS}))
+    assert plan.commands[0]["argv"][2:] == NAMES
+    told = {"path": apt_pins.PIN_FILE, "packages": "libnvidia-compute"}
+    assert ("hold.pinned", told) in read_all_coded(plan.advice)
 
 
 def test_a_tree_is_refused() -> None:
@@ -414,27 +699,55 @@ def test_what_is_no_part_any_more_is_released() -> None:
 
 
 OF_ZYPPER = "type: package\nsolvable_name: {}\n"
-GONE: list[tuple[str, str, str, str, list[str] | None]] = [
-    # the manager, its file, its lock of a package that is gone, the system, how it is made again
-    ("dnf", LOCKS4, "nvidia-driver-3:580.82.07-1.el9.*\n", "rhel", None),
-    ("dnf", LOCKS5, '[[packages]]\nname = "nvidia-driver"\n', "fedora", None),
-    ("zypper", LOCKSZ, OF_ZYPPER.format("nvidia-driver"), "opensuse-leap", ["nvidia-driver"]),
+GONE_LOCK = "nvidia-driver-3:580.82.07-1.el9"
+OF_DNF5 = (
+    f'version = "1.0"\n[[packages]]\nname = "nvidia-driver"\n{CONDITION.format("evr", "=", EVR)}'
+)
+GONE: list[tuple[str, str, str, str, list[str], list[str] | None]] = [
+    # the manager, its file, its lock of a package that is gone, the system, how it is taken out,
+    # how it is made again
+    (
+        "dnf",
+        LOCKS4,
+        f"{GONE_LOCK}.*\n",
+        "rhel",
+        [*holding.EDITOR, "-e", holding.write_edit(GONE_LOCK), LOCKS4],
+        None,
+    ),
+    ("dnf", LOCKS5, OF_DNF5, "fedora", [*holding.HOLDERS["dnf"].release, "nvidia-driver"], None),
+    (
+        "zypper",
+        LOCKSZ,
+        OF_ZYPPER.format("nvidia-driver"),
+        "opensuse-leap",
+        [*holding.HOLDERS["zypper"].release, "nvidia-driver"],
+        [*holding.HOLDERS["zypper"].hold, "nvidia-driver"],
+    ),
 ]
 
 
-@pytest.mark.parametrize(("manager", "path", "text", "system", "again"), GONE)
+@pytest.mark.parametrize(("manager", "path", "text", "system", "argv", "again"), GONE)
 def test_a_lock_outlives_its_package_and_is_taken_back(
-    manager: str, path: str, text: str, system: str, again: list[str] | None
+    manager: str, path: str, text: str, system: str, argv: list[str], again: list[str] | None
 ) -> None:
     names = ["nvidia-driver", "nvidia-driver-libs", "*", 5, {}]
-    there = {holding.RECORD: record(names, manager=manager), path: text}
-    holder = holding.HOLDERS[manager]
+    there = {holding.RECORD: record(names, manager=manager, locks=[GONE_LOCK]), path: text}
+    there.update({package_locks.DNF5: ""} if path == LOCKS5 else {})
     known = facts([], there, Policy(), "rpm", system)
     for plan in (holding.plan_absent(known), holding.plan_hold(Policy(), known)):
         (command,) = plan.commands
-        assert command["argv"] == [*holder.release, "nvidia-driver"]
-        assert command["undo"] == (again and [*holder.hold, *again])
+        assert (command["argv"], command["undo"]) == (argv, again)
         assert files_of(plan) == {holding.RECORD: "remove"}
+
+
+def test_a_lock_of_a_person_stays_beside_ours() -> None:
+    theirs = "kmod-nvidia-open-dkms-3:580.82.07-1.el9"
+    mine = record([NVIDIA_LIBS], manager="dnf", locks=[OURS])
+    there = {**DNF4, holding.RECORD: mine, LOCKS4: f"{theirs}.*\n{OURS}.*\n"}
+    known = facts(RPMS, there, Policy(state="absent"), "rpm", "rhel")
+    (command,) = holding.plan_absent(known).commands
+    assert command["argv"] == [*holding.EDITOR, "-e", holding.write_edit(OURS), LOCKS4]
+    assert command["undo"] == [*ADD, OURS]
 
 
 def test_ignore_leaves_a_hold_as_it_is() -> None:

@@ -23,11 +23,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    apt_pins,
     driver_packages,
     driver_state,
     holding,
     keeping,
     next_kernel,
+    package_locks,
     package_movers,
 )
 
@@ -136,6 +138,11 @@ def device(bus: str, number: str) -> dict[str, str]:
     return {f"/sys/bus/pci/devices/{bus}/device": f"{number}\n"}
 
 
+PINNED = '[[packages.conditions]]\nkey = "evr"\ncomparator = "="\nvalue = "3:580.82.07-1.el9"\n'
+AUTOMATIC = dnf("[commands]\napply_updates = yes\n")
+WHITELIST = 'Unattended-Upgrade::Package-Whitelist { "%s"; };\n'
+STRICT = 'Unattended-Upgrade::Package-Whitelist-Strict "true";\n'
+PIN = "Package: %s\nPin: version %s\nPin-Priority: %d\n"
 HEALTHY = {**host(version="535.261.03", user="535.261.03"), **BOOT}
 MOVES: list[tuple[str, dict[str, Any], list[list[Any]], str, str, str]] = [
     # what the host is like, its files, packages, package database, what moves them, packages named
@@ -209,12 +216,69 @@ MOVES: list[tuple[str, dict[str, Any], list[list[Any]], str, str, str]] = [
         "a lock on one of them",
         {
             **dnf("[commands]\napply_updates = True\n"),
-            package_movers.LOCKS[0]: "# Added lock\nnvidia-driver-cuda-3:580.82.07-1.el9.*\n",
+            package_locks.LOCKS[0]: "# Added lock\nnvidia-driver-cuda-3:580.82.07-1.el9.*\n",
         },
         OF_NVIDIA[:2],
         "rpm",
         "dnf-automatic",
         "nvidia-driver-cuda-libs",
+    ),
+    (
+        "a whitelist that catches one of them, and its dependencies come along",
+        apt(BY_DEBIAN + WHITELIST % "libcuda1$"),
+        OF_DEBIAN,
+        "dpkg",
+        "unattended-upgrades",
+        "libcuda1, libnvidia-ml1, nvidia-kernel-dkms",
+    ),
+    (
+        "a strict whitelist that catches one of them",
+        apt(BY_DEBIAN + WHITELIST % "libcuda1$" + STRICT),
+        OF_DEBIAN,
+        "dpkg",
+        "unattended-upgrades",
+        "libcuda1",
+    ),
+    (
+        "a whitelist with a rule that is not compared",
+        apt(BY_DEBIAN + WHITELIST % "(a|b)+$" + STRICT),
+        OF_DEBIAN,
+        "dpkg",
+        "unattended-upgrades",
+        "libcuda1, libnvidia-ml1, nvidia-kernel-dkms",
+    ),
+    (
+        "a pin of one of them",
+        {
+            **apt(BY_DEBIAN),
+            "/etc/apt/preferences.d/nvidia": PIN % ("libcuda1", "535.261.03-1", 1001),
+        },
+        OF_DEBIAN,
+        "dpkg",
+        "unattended-upgrades",
+        "libnvidia-ml1, nvidia-kernel-dkms",
+    ),
+    (
+        "a pin of the branch",
+        {
+            **apt(BY_DEBIAN),
+            apt_pins.PIN_FILE: PIN % ("*", "535.*", 1001) + "\n" + PIN % ("lib*", "535.*", 1001),
+        },
+        OF_DEBIAN[:1],
+        "dpkg",
+        "unattended-upgrades",
+        "libcuda1",
+    ),
+    (
+        "a package that dnf-automatic alone excludes, before the next boot",
+        {
+            **dnf("[commands]\napply_updates = yes\n[base]\nexclude = *nvidia*\n"),
+            package_movers.OFFLINE: {"type": "link"},
+        },
+        OF_NVIDIA[:1],
+        "rpm",
+        "",
+        "nvidia-driver-cuda",
     ),
     (
         "SUSE's transactional updates",
@@ -236,8 +300,8 @@ def test_a_program_that_moves_the_driver(
     files: dict[str, Any], like: list[list[Any]], manager: str, program: str, names: str
 ) -> None:
     (told,) = advise({**HEALTHY, **files}, like, manager)
-    assert told[0] == "keeping.will-move"
-    assert (told[1]["program"], told[1]["packages"]) == (program, names)
+    assert told[0] == ("keeping.will-move" if program else "keeping.moves-at-boot")
+    assert (told[1].get("program", ""), told[1]["packages"]) == (program, names)
 
 
 def hold(manager: str, *names: str) -> dict[str, Any]:
@@ -341,6 +405,22 @@ QUIET: list[tuple[str, dict[str, Any], list[list[Any]], str]] = [
         OF_DEBIAN,
         "dpkg",
     ),
+    ("a whitelist without the driver", apt(BY_DEBIAN + WHITELIST % "openssl"), OF_DEBIAN, "dpkg"),
+    (
+        "a pin of all of them at the installed version",
+        {
+            **apt(BY_DEBIAN),
+            apt_pins.PIN_FILE: PIN % ("src:*nvidia*:any lib* nvidia-*", "535.261.03-1", 1000),
+        },
+        OF_DEBIAN,
+        "dpkg",
+    ),
+    (
+        "a pin that lets no version in",
+        {**apt(BY_DEBIAN), apt_pins.PIN_FILE: PIN % ("lib* nvidia-*", "*", -1)},
+        OF_DEBIAN,
+        "dpkg",
+    ),
     (
         "dnf-automatic that only downloads",
         dnf("[commands]\napply_updates = no\n"),
@@ -378,7 +458,7 @@ QUIET: list[tuple[str, dict[str, Any], list[list[Any]], str]] = [
         "a lock with a wildcard",
         {
             **dnf("[commands]\napply_updates = yes\n"),
-            package_movers.LOCKS[0]: "*nvidia*\n",
+            package_locks.LOCKS[0]: "*nvidia*-3:580.82.07-1.el9.*\n",
         },
         OF_NVIDIA,
         "rpm",
@@ -387,7 +467,8 @@ QUIET: list[tuple[str, dict[str, Any], list[list[Any]], str]] = [
         "a lock of dnf 5",
         {
             **dnf("[commands]\napply_updates = yes\n", "dnf5-automatic.timer"),
-            package_movers.LOCKS[1]: 'version = "1.0"\n[[packages]]\nname = "*nvidia*"\n',
+            package_locks.DNF5: "",
+            package_locks.LOCKS[1]: f'version = "1.0"\n[[packages]]\nname = "*nvidia*"\n{PINNED}',
         },
         OF_NVIDIA,
         "rpm",
@@ -396,7 +477,7 @@ QUIET: list[tuple[str, dict[str, Any], list[list[Any]], str]] = [
         "a lock of zypper",
         {
             "/etc/systemd/system/timers.target.wants/os-update.timer": "",
-            package_movers.LOCKS[2]: "type: package\nmatch_type: glob\nsolvable_name: *nvidia*\n",
+            package_locks.LOCKS[2]: "type: package\nmatch_type: glob\nsolvable_name: *nvidia*\n",
         },
         OF_NVIDIA,
         "rpm",
@@ -411,6 +492,93 @@ def test_a_driver_that_stays(files: dict[str, Any], like: list[list[Any]], manag
     assert advise({**HEALTHY, **files}, like, manager) == []
 
 
+LOCK = "nvidia-driver-cuda-3:{}-1.el9.*\n"
+OFF = {package_locks.VERSIONLOCK: "[main]\nenabled = no\n"}
+IDLE: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
+    # what the locks are like, their files, the findings with their packages
+    ("the installed version", {package_locks.LOCKS[0]: LOCK.format("580.82.07")}, []),
+    (
+        "a newer version",
+        {package_locks.LOCKS[0]: LOCK.format("580.95.05")},
+        [("keeping.locked-elsewhere", "nvidia-driver-cuda"), ("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+    (
+        "the installed version and a newer one",
+        {package_locks.LOCKS[0]: LOCK.format("580.82.07") + LOCK.format("580.95.05")},
+        [("keeping.locked-elsewhere", "nvidia-driver-cuda"), ("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+    (
+        "the plugin is off",
+        {**OFF, package_locks.LOCKS[0]: LOCK.format("580.82.07")},
+        [("keeping.locks-idle", ""), ("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+    (
+        "the plugin is off, and nothing is locked",
+        {**OFF, package_locks.LOCKS[0]: "bash-0:5-1.*\n"},
+        [("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+    (
+        "the locks are in a file of another user",
+        {
+            package_locks.VERSIONLOCK: "[main]\nlocklist = /srv/locks\n",
+            "/srv/locks": {"content": LOCK.format("580.82.07"), "mode": 0o666},
+        },
+        [("keeping.locks-idle", ""), ("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "told"), [c[1:] for c in IDLE], ids=[c[0] for c in IDLE])
+def test_locks_that_keep_nothing(files: dict[str, Any], told: list[tuple[str, str]]) -> None:
+    found = advise({**HEALTHY, **AUTOMATIC, **files}, OF_NVIDIA[:1], "rpm")
+    assert [(code, values.get("packages", "")) for code, values in found] == told
+
+
+APART: list[tuple[str, str, bool, bool]] = [
+    # what the preferences say, the text, whether the package is held, whether it is told
+    ("a newer version, as soon as it is there", PIN % ("libcuda1", "550.*", 1001), False, True),
+    ("the same for a package that is held", PIN % ("libcuda1", "550.*", 1001), True, False),
+    ("less than the target release", PIN % ("libcuda1", "550.*", 900), False, False),
+    ("the installed version first", PIN % ("lib*", "535.*", 1002) + "\n" + PIN % ("libcuda1", "550.*", 1001), False, False),
+    ("all packages", PIN % ("*", "550.*", 1001), False, False),
+    ("another architecture", PIN % ("libcuda1:i386", "550.*", 1001), False, False),
+    ("a comment", "# " + (PIN % ("libcuda1", "550.*", 1001)).replace("\n", "\n# "), False, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "held", "told"), [c[1:] for c in APART], ids=[c[0] for c in APART])  # fmt: skip
+def test_preferences_that_take_the_driver_elsewhere(text: str, held: bool, told: bool) -> None:
+    shown = contents.show_content(text.encode(), apt_pins.PIN_KEEP, "/x")["content"]
+    like = rows(DEBIAN, "libcuda1 535.261.03-1", held=held)
+    values = {
+        "path": apt_pins.PIN_FILE,
+        "packages": "libcuda1",
+        "version": "550.*",
+        "priority": 1001,
+        "release": "535.261.03",
+    }
+    found = advise({**HEALTHY, apt_pins.PIN_FILE: shown}, like)
+    assert found == ([("keeping.pinned-elsewhere", values)] if told else [])
+
+
+SECRET_WORD = "a-word"
+PREFERENCES = f"""Explanation: {SECRET_WORD}
+Package: libcuda1
+Pin: release o=Debian,n={SECRET_WORD}
+Pin-Priority: 990
+
+Package: nvidia-driver {{{SECRET_WORD}}}
+Pin: origin "{SECRET_WORD}.example.org"
+Pin-Priority: 1001
+"""
+
+
+def test_only_names_versions_and_priorities_of_preferences_leave_a_host() -> None:
+    shown = contents.show_content(PREFERENCES.encode(), apt_pins.PIN_KEEP, "/x")["content"]
+    assert SECRET_WORD not in shown
+    assert apt_pins.parse_pins("/x", shown) == (apt_pins.Pin("/x", ("libcuda1",), "", 990),)
+
+
 def test_nothing_is_asked_or_said_with_ignore() -> None:
     policy = Policy(driver="ignore")
     assert keeping.list_questions(policy) == []
@@ -421,6 +589,20 @@ def test_a_spelling_that_is_not_read_is_said() -> None:
     text = 'Unattended-Upgrade {\n  Mail "somebody";\n  Origins-Pattern { "o=Debian"; };\n};\n'
     shown = contents.show_content(text.encode(), package_movers.APT_KEEP, "/x")["content"]
     assert "somebody" not in shown
+    path = "/etc/apt/apt.conf.d/50unattended-upgrades"
+    assert advise({**HEALTHY, **apt(shown)}, OF_DEBIAN) == [("keeping.apt-unread", {"path": path})]
+
+
+INCLUDES = [
+    '#include "/etc/apt/ours.conf";\n',
+    f"{BY_DEBIAN}#include /etc/apt/ours.d/;\n{ON}",
+]
+
+
+@pytest.mark.parametrize("text", INCLUDES)
+def test_a_file_that_includes_another_is_not_read_as_a_whole(text: str) -> None:
+    shown = contents.show_content(text.encode(), package_movers.APT_KEEP, "/x")["content"]
+    assert "ours" not in shown
     path = "/etc/apt/apt.conf.d/50unattended-upgrades"
     assert advise({**HEALTHY, **apt(shown)}, OF_DEBIAN) == [("keeping.apt-unread", {"path": path})]
 
@@ -496,6 +678,13 @@ PARTS: list[tuple[str, list[list[Any]], str, str, str]] = [
         "Ubuntu",
     ),
     (
+        "a library of another architecture",
+        [*OF_DEBIAN, *rows(DEBIAN, "libnvidia-ml1:i386 535.183.01-1")],
+        "535.261.03",
+        "libnvidia-ml1:i386 535.183.01-1",
+        "Debian",
+    ),
+    (
         "half of an upgrade",
         [*OF_DEBIAN, *rows(DEBIAN, "libnvidia-encode1 550.163.01-2")],
         "535.261.03",
@@ -513,6 +702,16 @@ def test_parts_of_several_versions(
 ) -> None:
     values = {"release": release, "odd": odd, "maker": maker}
     assert advise(HEALTHY, like) == [("keeping.parts-differ", values)]
+
+
+def test_a_package_that_only_leads_to_another_has_no_release() -> None:
+    """As Ubuntu's of an older branch, which stay when their successors move."""
+    like = [*OF_UBUNTU, *rows(UBUNTU, "libnvidia-compute-530 535.129.03-0ubuntu0.22.04.1")]
+    answer = {"manager": "dpkg", "installed": {}, "like": like}
+    key = driver_packages.QUESTION["id"]
+    told = advise(HEALTHY, like, answers={key: {**answer, "empty": ["libnvidia-compute-530"]}})
+    assert told == []
+    assert [code for code, _v in advise(HEALTHY, like, answers={key: answer})] == ["keeping.parts-differ"]  # fmt: skip
 
 
 BOOTS: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]] = [
@@ -992,6 +1191,64 @@ def test_a_host_with_thousands_of_packages_is_compared() -> None:
     assert len(found.list_odd_packages()) == len(every) - 1
 
 
+def test_each_lock_is_compared_with_the_packages_of_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A host may have thousands of both."""
+    locks, packages = 1 << 10, 1 << 13
+    lines = "".join(f"nvidia-{n}-0:580.{n}-1.*\n" for n in range(locks))
+    index = package_locks.LockIndex(package_locks.parse_locks(package_locks.LOCK_LIST, lines))
+    compared: list[str] = []
+    keeps = package_locks.Lock.keeps
+
+    def count(lock: package_locks.Lock, evrs: Any) -> bool:
+        compared.append(lock.name)
+        return keeps(lock, evrs)
+
+    monkeypatch.setattr(package_locks.Lock, "keeps", count)
+    verdicts = [index.judge(f"nvidia-{n}", [f"580.{n}-1"]) for n in range(packages)]
+    assert verdicts == ["kept"] * locks + ["free"] * (packages - locks)
+    assert len(compared) == locks
+
+
+ZYPPER_LOCKS: list[tuple[str, str, str]] = [
+    # what the lock is like, its stanza, what becomes of nvidia-driver-cuda
+    ("as zypper makes it", "type: package\nmatch_type: glob\nsolvable_name: nvidia-driver-cuda\n", "kept"),
+    ("a part of a name", "type: package\nmatch_type: substring\nsolvable_name: driver\n", "kept"),
+    ("a regular expression", "type: package\nmatch_type: regex\nsolvable_name: nvidia.*\n", "free"),
+    ("of a version", "type: package\nsolvable_name: nvidia-driver-cuda\nversion: > 580\n", "free"),
+    ("of a repository", "type: package\nsolvable_name: nvidia-driver-cuda\nrepo: cuda\n", "free"),
+    ("beside another one", "type: package\nsolvable_name: x\nrepo: y\n\ntype: package\nsolvable_name: nvidia-*\n", "kept"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "verdict"), [c[1:] for c in ZYPPER_LOCKS], ids=[c[0] for c in ZYPPER_LOCKS])  # fmt: skip
+def test_a_lock_of_zypper(text: str, verdict: str) -> None:
+    keep, path = package_locks.LOCK_KEEPS[2], package_locks.LOCKS[2]
+    shown = contents.show_content(text.encode(), keep, path)["content"]
+    index = package_locks.LockIndex(package_locks.parse_locks(path, shown))
+    assert index.judge("nvidia-driver-cuda", ["580.82.07-1"]) == verdict
+
+
+def test_a_hold_without_a_driver_is_said() -> None:
+    hold = Policy(driver="hold")
+    ((code, values),) = advise({}, [], policy=hold)
+    assert (code, values["evidence"][0]) == ("hold.no-driver", "driver.no-gpu")
+    outside = {**HEALTHY, "/run/systemd/container": "lxc\n"}
+    ((code, values),) = advise(outside, OF_DEBIAN, policy=hold)
+    assert (code, values["evidence"][0]) == ("hold.no-driver", "hold.driver-outside")
+    assert advise({}, []) == []
+
+
+def test_a_driver_of_a_run_file_over_packages_is_not_held() -> None:
+    key = driver_packages.HOLD_QUESTION["id"]
+    answers = {key: {"manager": "dpkg", "installed": {}, "like": OF_DEBIAN}}
+    runs = {**host(version="580.82.07", user="580.82.07"), **BOOT}
+    with pytest.raises(PlanError) as refused:
+        advise(runs, OF_DEBIAN, policy=Policy(driver="hold"), answers=answers)
+    assert refused.value.message.code == "hold.another-runs"
+
+
 def test_nouveau_has_the_gpu() -> None:
     files = {**ON_DISK, f"/sys/bus/pci/drivers/nouveau/{BUS}": ""}
     assert advise(files, OF_DEBIAN) == [("keeping.nouveau-has-gpu", {"gpus": BUS})]
@@ -1007,6 +1264,8 @@ def test_a_failed_answer_is_said_and_stops_nothing() -> None:
 NAMES: list[tuple[str, str]] = [
     ("libnvidia-compute-580", "driver"),
     ("libcuda1", "driver"),
+    ("libcuda1:i386", "driver"),
+    ("nvidia-driver-pinning-580.82.07", "other"),
     ("xserver-xorg-video-nvidia-535", "driver"),
     ("cuda-drivers", "driver"),
     ("nvidia-kernel-open-dkms", "module"),

@@ -1,0 +1,153 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read apt's preferences, and judge what they make of an installed package (apt_preferences(5)).
+
+Of the records that name a package, the first one that fits a version decides its priority. Only what
+a record says of versions is judged: which version a repository has, no file of the host tells.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import fnmatch
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    Keep,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver.package_locks import (
+    MOST_BYTES,
+    Verdict,
+)
+
+PIN_FILE, PIN_PARTS = "/etc/apt/preferences", "/etc/apt/preferences.d/"
+# A record that names a repository shows that it does, and not which one.
+PIN_KEEP: Keep = {
+    "format": "text",
+    "patterns": [
+        r"(?i)^Package:[ \t]*[\w.+*?\[\]:/^$| \t-]{1,4096}$",
+        r"(?i)^Pin:[ \t]*version[ \t]+[\w.+~:*?\[\]-]{1,256}[ \t]*$",
+        r"(?i)^Pin:[ \t]*(?:release|origin|version)\b",
+        r"(?i)^Pin-Priority:[ \t]*[+-]?\d{1,6}[ \t]*$",
+    ],
+}
+# A file of preferences.d counts by its name alone (GetListOfFilesInDir in
+# apt-pkg/contrib/fileutl.cc).
+_COUNTS = re.compile(r"[\w:-]+|[\w:-][\w:.-]*\.pref", re.ASCII)
+# Above this one a version wins over each repository, also over the target release.
+TARGET_RELEASE = 990
+MOST_PINS, MOST_NAMES = 256, 32
+
+
+@dc.dataclass(frozen=True)
+class Pin:
+    """A record that names packages. path: of its file. names: patterns of packages. version: a
+    pattern of versions, '' for one that names a repository.
+    """
+
+    path: str
+    names: tuple[str, ...]
+    version: str
+    priority: int
+
+
+@dc.dataclass(frozen=True)
+class PinnedPackage:
+    """What the preferences make of a package. pin: the record that decides, None for none."""
+
+    verdict: Verdict = "free"
+    pin: Pin | None = None
+
+
+def list_pin_questions() -> list[queries.Question]:
+    return [
+        queries.ask_for_file(PIN_FILE, PIN_KEEP, max=MOST_BYTES),
+        queries.ask_for_glob(f"{PIN_PARTS}*", PIN_KEEP),
+    ]
+
+
+def read_pins(obs: Observation) -> tuple[Pin, ...]:
+    """Return the records in the order in which apt reads them: the file comes before the parts."""
+    parts = {posixpath.basename(f.path): f for f in obs.list_glob_files(f"{PIN_PARTS}*")}
+    names = sorted(name for name in parts if _COUNTS.fullmatch(name))
+    files = [obs.get_file(PIN_FILE), *(parts[name] for name in names)]
+    pins = [pin for file in files for pin in parse_pins(file.path, file.text)]
+    return tuple(pins[:MOST_PINS])
+
+
+def parse_pins(path: str, text: str) -> tuple[Pin, ...]:
+    """Return the records of a file that name packages. One for all packages gives way to each
+    version's own priority, and is left out.
+    """
+    records = []
+    lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    for record in re.split(r"\n[ \t]*\n", lines):
+        fields = {k.lower(): v for k, v in re.findall(r"(?m)^([\w-]+):[ \t]*(.*?)[ \t]*$", record)}
+        names = tuple(fields.get("package", "").split())[:MOST_NAMES]
+        kind, _blank, version = fields.get("pin", "").partition(" ")
+        priority = fields.get("pin-priority", "")
+        if names in ((), ("*",)) or not kind or not re.fullmatch(r"[+-]?\d{1,6}", priority):
+            continue
+        wanted = version.strip() if kind.lower() == "version" else ""
+        records.append(Pin(path, names, wanted, int(priority)))
+    return tuple(records)
+
+
+def judge_pins(pins: Sequence[Pin], name: str, version: str) -> PinnedPackage:
+    """Judge the records of one package. version: the installed one."""
+    own = [pin for pin in pins if names_package(pin, name)]
+    first = next((pin for pin in own if _fits(pin, version)), None)
+    if first and first.version == "*" and first.priority < 0:
+        return PinnedPackage("kept", first)  # no version may come
+    reached = first.priority if first else 0
+    others = [pin for pin in own if pin.version and not _fits(pin, version)]
+    wins = max(others, key=lambda pin: pin.priority, default=None)
+    if wins and wins.priority > max(TARGET_RELEASE, reached - 1):
+        return PinnedPackage("elsewhere", wins)
+    rivals = any(pin.priority >= reached for pin in own if not pin.version)
+    wanted = first and first.priority > TARGET_RELEASE and not rivals
+    if first and wanted and _spells_version(first, version):
+        return PinnedPackage("kept", first)
+    return PinnedPackage()
+
+
+def names_package(pin: Pin, name: str) -> bool:
+    """Tell whether a record names a package. Without an architecture it is about the system's."""
+    return any(_names(pattern, *name.partition(":")[::2]) for pattern in pin.names)
+
+
+def _names(pattern: str, name: str, architecture: str) -> bool:
+    wanted, _colon, of = pattern.removeprefix("src:").partition(":")
+    right = of == "any" or of == architecture or (of == "native" and not architecture)
+    return right and fnmatch.fnmatchcase(name, wanted)
+
+
+def _fits(pin: Pin, version: str) -> bool:
+    return bool(pin.version) and fnmatch.fnmatchcase(version, pin.version)
+
+
+def _spells_version(pin: Pin, version: str) -> bool:
+    """Tell whether a record has the whole release of an installed version, so that no newer one of
+    the branch fits it.
+    """
+    upstream = version.rpartition("-")[0] or version
+    return re.split(r"[*?\[]", pin.version, maxsplit=1)[0].startswith(upstream)
+
+
+def list_pinned(
+    pins: Sequence[Pin], packages: Iterable[tuple[str, str]], verdict: Verdict
+) -> list[tuple[str, Pin]]:
+    """List the packages of which the preferences make this, each with the record. packages: name
+    and installed version.
+    """
+    judged = ((name, judge_pins(pins, name, version)) for name, version in packages)
+    return [
+        (name, pinned.pin) for name, pinned in judged if pinned.pin and pinned.verdict == verdict
+    ]
