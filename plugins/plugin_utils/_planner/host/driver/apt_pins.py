@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import fnmatch
+import functools
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
@@ -43,7 +44,8 @@ PIN_KEEP: Keep = {
 _COUNTS = re.compile(r"[\w:-]+|[\w:-][\w:.-]*\.pref", re.ASCII)
 # Above this one a version wins over each repository, also over the target release.
 TARGET_RELEASE = 990
-MOST_PINS, MOST_NAMES = 256, 32
+NATIVE = "native"  # the architecture of the system
+MOST_PINS, MOST_NAMES, LONGEST_NAME = 256, 32, 128
 
 
 @dc.dataclass(frozen=True)
@@ -56,6 +58,20 @@ class Pin:
     names: tuple[str, ...]
     version: str
     priority: int
+
+    @functools.cached_property
+    def _rule(self) -> re.Pattern[str]:
+        """All names as one rule for name:architecture, since a host may have many of both."""
+        return re.compile("|".join(map(_translate_name, self.names)))
+
+    def is_about(self, name: str) -> bool:
+        """Tell whether it names a package. Without an architecture it is about the system's."""
+        return bool(self._rule.match(name if ":" in name else f"{name}:{NATIVE}"))
+
+
+def _translate_name(pattern: str) -> str:
+    name, _colon, of = pattern.removeprefix("src:").partition(":")
+    return fnmatch.translate(f"{name}:{'*' if of == 'any' else of or NATIVE}")
 
 
 @dc.dataclass(frozen=True)
@@ -89,8 +105,10 @@ def parse_pins(path: str, text: str) -> tuple[Pin, ...]:
     records = []
     lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     for record in re.split(r"\n[ \t]*\n", lines):
-        fields = {k.lower(): v for k, v in re.findall(r"(?m)^([\w-]+):[ \t]*(.*?)[ \t]*$", record)}
-        names = tuple(fields.get("package", "").split())[:MOST_NAMES]
+        pairs = re.findall(r"(?m)^([\w-]+):(.*)$", record)
+        fields = {key.lower(): value.strip() for key, value in pairs}
+        every = fields.get("package", "").split()[:MOST_NAMES]
+        names = tuple(name for name in every if len(name) <= LONGEST_NAME)
         kind, _blank, version = fields.get("pin", "").partition(" ")
         priority = fields.get("pin-priority", "")
         if names in ((), ("*",)) or not kind or not re.fullmatch(r"[+-]?\d{1,6}", priority):
@@ -102,7 +120,7 @@ def parse_pins(path: str, text: str) -> tuple[Pin, ...]:
 
 def judge_pins(pins: Sequence[Pin], name: str, version: str) -> PinnedPackage:
     """Judge the records of one package. version: the installed one."""
-    own = [pin for pin in pins if names_package(pin, name)]
+    own = [pin for pin in pins if pin.is_about(name)]
     first = next((pin for pin in own if _fits(pin, version)), None)
     if first and first.version == "*" and first.priority < 0:
         return PinnedPackage("kept", first)  # no version may come
@@ -116,17 +134,6 @@ def judge_pins(pins: Sequence[Pin], name: str, version: str) -> PinnedPackage:
     if first and wanted and _spells_version(first, version):
         return PinnedPackage("kept", first)
     return PinnedPackage()
-
-
-def names_package(pin: Pin, name: str) -> bool:
-    """Tell whether a record names a package. Without an architecture it is about the system's."""
-    return any(_names(pattern, *name.partition(":")[::2]) for pattern in pin.names)
-
-
-def _names(pattern: str, name: str, architecture: str) -> bool:
-    wanted, _colon, of = pattern.removeprefix("src:").partition(":")
-    right = of == "any" or of == architecture or (of == "native" and not architecture)
-    return right and fnmatch.fnmatchcase(name, wanted)
 
 
 def _fits(pin: Pin, version: str) -> bool:

@@ -86,7 +86,7 @@ _ARCHITECTURE = re.compile(r"\.(?:\*|noarch|x86_64|aarch64|i[3-6]86|ppc64le|s390
 _VERSION = re.compile(r"(?:(\d+):)?([\d*?\[][^:-]*)")
 _WILD = re.compile(r"[*?\[]")
 MOST_LOCKS, MOST_PATTERNS = 1 << 13, 64
-MOST_BYTES = 1 << 18  # of one file
+MOST_BYTES, LONGEST_LOCK = 1 << 18, 1 << 8  # of one file, of a name
 NO = ("0", "no", "false", "off")  # of configparser, by which dnf reads its plugins' files
 
 # free: no lock is about it. kept: it stays as it is. elsewhere: the locks let another version in.
@@ -233,7 +233,8 @@ def _parse_zypper_locks(text: str) -> tuple[Lock, ...]:
     """
     locks = []
     for stanza in re.split(r"\n[ \t]*\n", text):
-        fields = dict(re.findall(r"(?m)^(\w+):[ \t]*(.*?)[ \t]*$", stanza))
+        pairs = re.findall(r"(?m)^(\w+):(.*)$", stanza)
+        fields = {key: value.strip() for key, value in pairs}
         name = fields.get("solvable_name", "")
         more = fields.keys() & {"version", "repo", "install_status", "complex", "query_string"}
         if not name or more:
@@ -331,6 +332,8 @@ def read_host_locks(
 
 def _index_files(files: Iterable[ObservedFile], excluded: Sequence[str] = ()) -> LockIndex:
     locks = (lock for file in files for lock in parse_locks(file.path, file.text))
+    # no package has a longer name
+    locks = (lock for lock in locks if len(lock.name) <= LONGEST_LOCK)
     every = itertools.chain((Lock(name, name) for name in excluded), locks)
     return LockIndex(tuple(itertools.islice(every, MOST_LOCKS)))
 

@@ -541,6 +541,7 @@ APART: list[tuple[str, str, bool, bool]] = [
     ("less than the target release", PIN % ("libcuda1", "550.*", 900), False, False),
     ("the installed version first", PIN % ("lib*", "535.*", 1002) + "\n" + PIN % ("libcuda1", "550.*", 1001), False, False),
     ("all packages", PIN % ("*", "550.*", 1001), False, False),
+    ("any architecture", PIN % ("libcuda1:any", "550.*", 1001), False, True),
     ("another architecture", PIN % ("libcuda1:i386", "550.*", 1001), False, False),
     ("a comment", "# " + (PIN % ("libcuda1", "550.*", 1001)).replace("\n", "\n# "), False, False),
 ]  # fmt: skip
