@@ -227,17 +227,24 @@ def _require_usable_locks(
     facts: HoldingFacts, everything: Sequence[driver_packages.DriverPackage]
 ) -> None:
     """Raise PlanError if a lock of dnf or zypper would not count, or could not be added."""
-    locks = facts.movers.value.locks
-    if facts.manager.value == "dnf":
+    locks, dnf = facts.movers.value.locks, facts.manager.value == "dnf"
+    if dnf:
         _require_plugin(locks)
-    files = [
-        f for f in locks.files if facts.manager.value == "dnf" or f.path == package_locks.LOCKS[2]
-    ]
-    for file in files:
-        line = package_locks.find_broken_lock(owned_file.require_readable(file))
-        if line:
-            raise PlanError(messages.LOCKS_UNREAD.fill(line=line), where=file.path, line=line)
-    mine, versions = _read_locked_specs(facts), facts.packages.value.versions
+    for file in locks.files:
+        if dnf or file.path == package_locks.LOCKS[2]:
+            line = package_locks.find_broken_lock(owned_file.require_readable(file))
+            if line:
+                raise PlanError(messages.LOCKS_UNREAD.fill(line=line), where=file.path, line=line)
+    if dnf:
+        _require_no_other_version(facts, everything)
+
+
+def _require_no_other_version(
+    facts: HoldingFacts, everything: Sequence[driver_packages.DriverPackage]
+) -> None:
+    """Raise PlanError if a lock that is not ours lets another version in than the installed one."""
+    locks, mine = facts.movers.value.locks, _read_locked_specs(facts)
+    versions = facts.packages.value.versions
     for package in everything:
         if locks.index.judge(package.name, versions[package.name]) != "elsewhere":
             continue

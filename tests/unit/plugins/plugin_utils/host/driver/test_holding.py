@@ -412,6 +412,12 @@ def test_zypper_locks() -> None:
     assert plan.commands[0]["argv"] == [*holding.HOLDERS["zypper"].hold, *RPM_NAMES]
 
 
+def test_zypper_heeds_no_file_of_dnf() -> None:
+    there = {package_locks.VERSIONLOCK: "[main]\nenabled = 0\n", LOCKS4: "<<<<<<< HEAD\n"}
+    plan = holding.plan_hold(HOLD, facts(RPMS, there, database="rpm", system="opensuse-leap"))
+    assert plan.commands[0]["argv"] == [*holding.HOLDERS["zypper"].hold, *RPM_NAMES]
+
+
 def shown(number: int, text: str) -> dict[str, Any]:
     """Return a file of locks as it arrives."""
     keep = package_locks.LOCK_KEEPS[number]
