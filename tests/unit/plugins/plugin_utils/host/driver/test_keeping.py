@@ -309,7 +309,7 @@ def hold(manager: str, *names: str) -> dict[str, Any]:
     values = {"writer": "gpufleet.nvidia", "manager": manager, "packages": list(names)}
     record = json.dumps({**values, "release": "535.261.03", "since": "2026-11-01"}, indent=1)
     lists = {"apt": {holding.BLACKLIST: holding.build_blacklist(names)}, "dnf": {
-        package_movers.LOCKS[0]: "".join(f"{name}-3:580.82.07-1.el9.*\n" for name in names)
+        package_locks.LOCK_LIST: "".join(f"{name}-3:580.82.07-1.el9.*\n" for name in names)
     }}  # fmt: skip
     return {holding.RECORD: record, **lists[manager]}
 
