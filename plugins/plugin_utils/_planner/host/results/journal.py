@@ -39,6 +39,8 @@ BY = {
 HINT = re.compile(r'\s*See "systemctl status [^"]*" and "journalctl [^"]*" for details\.')
 # ends the reason of what is written once a transaction was rolled back
 AFTER_ROLLBACK = "after a rollback"
+# States of a transaction that has made its change, and is only monitored or tidied up.
+MADE = ("probation", "committed")
 COMMAND_WIDTH = 300  # a package manager's with all that it installs
 
 
@@ -74,12 +76,13 @@ def cut_short_units(earlier: EarlierRuns) -> tuple[str, ...]:
 def name_running_transaction(earlier: EarlierRuns) -> str:
     """Name the transaction that is changing the host right now, '' if there is none.
 
-    A transaction that is only being monitored changes nothing.
+    A transaction that is only being monitored changes nothing, nor does one that stands and whose
+    leftovers are being removed.
     """
     running = (
         e
         for e in earlier.journal_if_asked.get("unfinished") or ()
-        if e.get("at_work") and e.get("state") != "probation"
+        if e.get("at_work") and e.get("state") not in MADE
     )
     return next(map(name_transaction, running), "")
 
@@ -91,7 +94,7 @@ def advise_on_journal(earlier: EarlierRuns) -> tuple[str, ...]:
         *(
             describe_unfinished_transaction(entry)
             for entry in entries.get("unfinished") or ()
-            if entry.get("state") != "probation"
+            if entry.get("state") not in MADE
         ),
         *(describe_pending_restarts(entry) for entry in entries.get("pending") or ()),
         *(

@@ -123,6 +123,7 @@ AT_WORK = [
     ([], ""),
     ([{**LIVE, "at_work": False}], ""),  # cut short: the next transaction ends it
     ([{**LIVE, "state": "probation"}], ""),  # only monitored
+    ([{**LIVE, "state": "committed"}], ""),  # it stands, and is being tidied up
     (
         [LIVE],
         "the transaction of 2026-11-22T10:00:00Z (gpufleet.nvidia.host; OPS-12) is changing it",

@@ -80,6 +80,17 @@ def test_what_stands_in_the_way_of_taking_back_later_is_told_early() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [("armed", ["journal.unfinished"]), ("probation", []), ("committed", [])],
+)
+def test_a_transaction_that_has_made_its_change_needs_nobody(state: str, told: list[str]) -> None:
+    unfinished = [{**DONE, "state": state, "at_work": True}]
+    seen = obs(answers={"originals": {"originals": {}, "unfinished": unfinished}})
+    found = journal.advise_on_journal(earlier_runs.read_earlier_runs(seen))
+    assert [code for code, _ in read_all_coded(found)] == told
+
+
 def test_what_was_taken_back_is_told_with_the_units_words_and_the_files() -> None:
     hint = 'See "systemctl status a.service" and "journalctl -xeu a.service" for details.'
     why = f"systemctl restart a.service: Job for a.service failed. {hint}"
