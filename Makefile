@@ -14,7 +14,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: adopted currency help venv lock newest build demo test check nightly mutants matrix lint types sanity archive release unit unit-2.16 unit-2.18 unit-host integration judges nodeadm molecule soak lab-up lab-down gpu bench docs clean
+.PHONY: adopted currency help venv lock newest build demo test check nightly mutants matrix lint types sanity archive release unit unit-2.16 unit-between unit-host integration judges nodeadm molecule soak lab-up lab-down gpu bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,8 +69,8 @@ unit: venv ## Run the unit tests on the newest ansible-core
 unit-2.16: venv ## Run the unit tests on ansible-core 2.16, the oldest that is promised, and play all playbooks there
 	$(RUN) python tests/tools/unit_matrix.py core-2-16 core-2-16-planner core-2-16-playbooks core-2-16-other-playbooks
 
-unit-2.18: venv ## Run the playbooks' tests that lean on ansible-core on 2.18, too
-	$(RUN) python tests/tools/unit_matrix.py core-2-18-playbooks
+unit-between: venv ## Run the unit tests on ansible-core 2.17 to 2.20, and on 2.18 the playbooks' tests that lean on ansible-core
+	$(RUN) python tests/tools/unit_matrix.py core-2-17 core-2-18 core-2-18-playbooks core-2-19 core-2-20
 
 unit-host: venv ## Run the host side's unit tests on Python 3.6, 3.8 and 3.13, as far as they are at hand
 	$(RUN) python tests/tools/unit_matrix.py host-3-6 host-3-8 host-3-13

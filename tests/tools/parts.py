@@ -141,11 +141,17 @@ ROLLOUTS = f"{PLAYBOOKS}/test_rollout"
 LONG_ROLLOUTS = tuple(
     f"{ROLLOUTS}_{name}.py" for name in ("approved", "cost", "settings", "stats", "told")
 )
+# The releases of ansible-core between the oldest that is promised and the newest.
+BETWEEN = ("2.17", "2.18", "2.19", "2.20")
 # What `make test` leaves to `make nightly` -> the reason. docs/testing.md has this table.
 NIGHTLY = {
     "playbooks: long": "the planner's tests judge the rules, the lab's parts roll out on real hosts; five files play 38 rollouts",
     "unit-2.16": "`oldest core` runs those of them that Ansible's own code decides; the rest is Python that 2.21 runs as well",
     "unit-2.16: planner": "the planner imports nothing of Ansible, so only its Python, 3.11, is another one",
+    **dict.fromkeys(
+        (f"unit-{core}" for core in BETWEEN),
+        "what differs between 2.16 and 2.21 differs on one of those two as well",
+    ),
     "playbooks-2.16": "`oldest core` plays the file that leans on the core most; seven files take five minutes",
     "playbooks-2.16: others": "they lean on no detail that changed between 2.16 and 2.21",
     "playbooks-2.18": "what differs between 2.16 and 2.21 differs on one of those two as well",
@@ -262,6 +268,7 @@ def releases() -> list[Part]:
         matrix_part("playbooks-2.18", "core-2-18-playbooks"),
         matrix_part("unit-2.16", "core-2-16"),
         matrix_part("unit-2.16: planner", "core-2-16-planner"),
+        *(matrix_part(f"unit-{core}", f"core-{core.replace('.', '-')}") for core in BETWEEN),
         *(sanity_part(name) for name in reversed(SETS) if name != CORES[-1]),
         matrix_part("unit-yaml", "yaml-6-0", "yaml-6-0-1", "yaml-6"),
         matrix_part("unit-host", *(name for name in ("host-3-8", "host-3-13") if name != newest)),

@@ -9,6 +9,7 @@
     unit_matrix.py core-2-16-playbooks    the playbooks' runs that lean on how ansible-core counts, loses and templates
     unit_matrix.py core-2-16-other-playbooks    the others
     unit_matrix.py core-2-18-playbooks    those that lean on it
+    unit_matrix.py core-2-17 core-2-18 core-2-19 core-2-20    what core-2-16 runs, on the releases between
     unit_matrix.py host-3-6 host-3-8      the host side's, without Ansible
     unit_matrix.py yaml-6-0 yaml-6        those that read YAML, by a release of PyYAML, without Ansible
 
@@ -50,17 +51,19 @@ READ_YAML = tuple(
 
 # what follows an environment's name
 ENVIRONMENT = re.compile(r"(-oldest|-planner|(-other)?-playbooks)$")
+# All that imports Ansible, but the playbooks' runs.
+OF_ANSIBLE = (
+    "tests/unit",
+    f"--ignore={NODE_SIDE}",
+    f"--ignore={PLANNER}",
+    f"--ignore={PLAYBOOKS}",
+    # a release is made in the environment of development, which has antsibull-changelog
+    "--ignore=tests/unit/test_release.py",
+)
 # tests of an environment, which the beginning of the name names -> the arguments of pytest; every
 # other name runs the host side's
 TESTS = {
-    "core-2-16": (
-        "tests/unit",
-        f"--ignore={NODE_SIDE}",
-        f"--ignore={PLANNER}",
-        f"--ignore={PLAYBOOKS}",
-        # a release is made in the environment of development, which has antsibull-changelog
-        "--ignore=tests/unit/test_release.py",
-    ),
+    **dict.fromkeys(("core-2-16", "core-2-17", "core-2-18", "core-2-19", "core-2-20"), OF_ANSIBLE),
     "core-2-16-oldest": (
         "tests/unit/plugins/action",
         f"{PLAYBOOKS}/test_empty_answers.py",
