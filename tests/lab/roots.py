@@ -26,9 +26,9 @@ BASE_PACKAGES = (
 )  # fmt: skip
 # Packages that single tests put on a root, beside what the kinds of host have; built before the
 # tests like those.
-STRACE, UDEV, DOAS = ("strace",), ("udev",), ("opendoas",)
+STRACE, UDEV, DOAS, VENV = ("strace",), ("udev",), ("opendoas",), ("python3-venv",)
 SELINUX = ("selinux-policy-default", "selinux-utils")
-MORE_LAYERS = {"bookworm": (STRACE,), "trixie": (STRACE, UDEV, SELINUX, DOAS)}
+MORE_LAYERS = {"bookworm": (STRACE,), "trixie": (STRACE, UDEV, SELINUX, DOAS, VENV)}
 MMDEBSTRAP_OPTIONS = (
     "--variant=minbase",
     '--aptopt=Apt::Install-Recommends "false"',

@@ -42,6 +42,7 @@ from tests.lab import (  # noqa: E402
     progress,
     roots,
     userland,
+    wheels,
 )
 from tests.lab.lab import Lab  # noqa: E402
 
@@ -51,6 +52,8 @@ ON_DEMAND = ("nodeadm",)
 BY_NIGHT = ("containerd-2.0", "kubernetes-1.37")
 # The environments of `make check`, beside the one that it runs in.
 FAST = ("docs", "host-3-6", sanity.group(sanity.CORES[-1]))
+# What a test installs itself, in a root of its own.
+WHEELS_ALONE = ("image",)
 Build = Callable[[], object]
 
 
@@ -76,7 +79,10 @@ def list_environments(groups: Iterable[str]) -> Iterator[tuple[str, Build]]:
 
 def list_downloaded() -> Iterator[tuple[str, Build]]:
     """Yield the name and the build of what is mostly downloaded and unpacked."""
-    yield from list_environments(environments.INTERPRETERS)
+    groups = (group for group in environments.INTERPRETERS if group not in WHEELS_ALONE)
+    yield from list_environments(groups)
+    for group in WHEELS_ALONE:
+        yield f"wheels of {group}", functools.partial(bring_wheels, group)
     yield "kubernetes.core", kubernetes_core.ensure
     yield "awx.awx", awx_collection.ensure
     yield "collections of other projects", foreign_collections.ensure
@@ -120,6 +126,12 @@ def ensure_environment(group: str) -> None:
         environments.ensure(group)
     except environments.NoInterpreter as error:
         progress.say(f"  environment {group}: not made, {error}")
+
+
+def bring_wheels(group: str) -> None:
+    """Download the wheels of a group if an interpreter for it is at hand."""
+    with contextlib.suppress(environments.NoInterpreter):
+        wheels.find_wheels(group, environments.interpreter(group))
 
 
 def prepare_sanity() -> None:

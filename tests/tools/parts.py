@@ -96,6 +96,7 @@ LAB: dict[str, tuple[str, ...]] = {
     "night: each release": ("each_release",),
     "night: other ways": ("other_ways",),
     "night: lab": ("lab",),
+    "night: image": ("execution_environment",),
 }
 JUDGES = {
     "judge: containerd": (
@@ -180,6 +181,7 @@ NIGHTLY = {
     "lab: night: newest kubernetes": "`lab: pods` has a real cluster of an older release; the newer one takes minutes to compile",
     "lab: night: each release": "`lab: story`, `lab: newest engines` and `lab: rollback` have each engine, this one each release",
     "lab: night: other ways": "`lab: ways` has sudo and both ways of a program; these are su, doas, passwords, a jump host and Paramiko",
+    "lab: night: image": "`awx` has ansible-builder describe the image; this one builds it on a Debian root, with pip and apt",
     "molecule: rollout": "`lab: rollout` has more hosts, more classes and what goes wrong",
     "lab: night: lab": "it changes only with tests/lab, and boots a host of each kind",
 }
