@@ -64,7 +64,7 @@ options:
       - How many hosts may fail, be rolled back or be lost, over the canaries and all waves. A number, or a percentage of the hosts that
         have something to do, rounded down. If there are more, no further batch starts, and the run fails.
       - Canaries count, too. With V(0), a failed canary stops the whole rollout. With more, it stops its class.
-      - If it is not set or empty, C(gpufleet_max_failed) counts. In a list, the first value that is not empty counts.
+      - If it is not set or empty, C(gpufleet_max_failed) counts. If you give a list of limits, the first one that is not empty counts.
     type: raw
     default: 0
   seed:
@@ -126,8 +126,8 @@ options:
       - Your own files of tasks, which run on each host that has something to do. C(before) runs before the change. C(change) changes
         something else, for example a driver or a kernel, with a reboot. The host is planned again after it. C(after) runs after the host
         is converged and verified.
-      - With C(change), hosts whose GPUs are in use are drained first, and count as out of service for O(max_unavailable). With
-        V(gpufleet_drain_driver_changes=false) neither is so.
+      - With C(change), hosts whose GPUs are in use are drained first, and count as out of service for O(max_unavailable).
+        V(gpufleet_drain_driver_changes=false) turns off both.
       - A table, or the same as text, V(change=driver.yml,after=check.yml).
       - Relative names are relative to the directory in which you run the command.
     type: raw

@@ -59,8 +59,8 @@ options:
     default: auto
   driver_changes:
     description:
-      - Whether the change is about the driver, the compute mode or MPS, which ends every process that uses a GPU.
-      - Unset, it is so in a rollout whose C(gpufleet_rollout_tasks) have a file C(change), which may load a driver
+      - Whether to treat the change as one of the driver, the compute mode or MPS, which ends every process that uses a GPU.
+      - If it is unset, a rollout does so when C(gpufleet_rollout_tasks) has a file C(change), which may load a driver
         or reboot the host.
     type: bool
   unknown:

@@ -69,17 +69,17 @@ options:
     default: []
   values:
     description:
-      - More values of the chart. One that counts for the whole cluster is refused where the decision of a group is another one, and one
-        that O(config_map) or O(operator_environment) says otherwise is refused, too.
+      - More values of the chart. A value that contradicts the decision of a group of hosts is refused if it counts for the whole cluster.
+        A value that contradicts O(config_map) or O(operator_environment) is refused, too.
       - They are in C(helm/values.yaml) and in the result as they are, also those from a vault. So that file is its owner's alone (0600).
         C(--diff) shows it. Better than a secret there is the name of a Secret of the cluster.
     type: dict
     default: {}
   operator_environment:
     description:
-      - Variables of the device plugin that the GPU Operator, or C(devicePlugin.env) of its chart, sets other than C(DEVICE_LIST_STRATEGY),
-        C(CDI_ANNOTATION_PREFIX), C(DEVICE_ID_STRATEGY), C(PASS_DEVICE_SPECS) and C(MIG_STRATEGY) have by default with CDI on. An empty
-        one is not set.
+      - Variables of the device plugin's pod, if they differ from the operator's defaults with CDI on. These are the ones that the GPU
+        Operator, or C(devicePlugin.env) of its chart, sets, among C(DEVICE_LIST_STRATEGY), C(CDI_ANNOTATION_PREFIX),
+        C(DEVICE_ID_STRATEGY), C(PASS_DEVICE_SPECS) and C(MIG_STRATEGY). An empty value means that the variable is not set.
     type: dict
     default: {}
   fleet_policy:

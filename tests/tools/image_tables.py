@@ -24,4 +24,7 @@ def drivers() -> str:
         )
         floor = f"`{cuda.FLOORS[major]}`" if major in cuda.FLOORS else ""
         rows.append([str(major), floor, own])
-    return table(["CUDA", "all of it from", "each from"], rows)
+    return table(
+        ["CUDA", "any program of it, by minor compatibility, from", "each release in full from"],
+        rows,
+    )

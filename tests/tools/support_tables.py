@@ -131,13 +131,13 @@ def build_file_table() -> str:
         ],
         [
             "containerd 2.x",
-            f"a drop-in `{containerd_releases.DROP_IN}`",
+            f"a drop-in `/etc/containerd/conf.d/{containerd_releases.DROP_IN}`",
             f"`{containerd_releases.UNIT}`",
             f"`{containerd_releases.SOCKET}`",
         ],
         [
             "CRI-O",
-            f"a drop-in `{crio_releases.DROP_IN}`",
+            f"a drop-in `{crio_releases.CONFIG}.d/{crio_releases.DROP_IN}`",
             f"`{crio_releases.UNIT}`",
             f"`{crio_releases.SOCKET}`",
         ],

@@ -8,6 +8,7 @@ settings of a rollout.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 
 import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import variables
 from page_table import table
 
 # The page's headings in the order in which people need them, each with the beginnings of the names
@@ -150,7 +152,11 @@ def build_variable_tables() -> str:
         of = sorted(name for name in found if find_subject(name) == title)
         of.sort(key=functools.partial(place_in_subject, begins))
         rows = [
-            [f"`{name}`", show_values(found[name]), render_markup(found[name]["description"][0])]
+            [
+                f"`{name}`" + (", on the command line" if name in variables.RUN else ""),
+                show_values(found[name]),
+                describe_briefly(found[name]),
+            ]
             for name in of
         ]
         parts.append(f"## {title}\n\n{table(['variable', 'values', 'what it says'], rows)}")
@@ -200,13 +206,27 @@ def show_values(option: Mapping[str, Any]) -> str:
     first = default if isinstance(default, list) else [default]
     if "choices" in option:
         words = ", ".join(
-            f"**`{choice}`**" if choice in first else f"`{choice}`" for choice in option["choices"]
+            f"**{show_choice(choice)}**" if choice in first else show_choice(choice)
+            for choice in option["choices"]
         )
         return f"list of {words}" if option["type"] == "list" else words
     kind = f"list of {option['elements']}" if option["type"] == "list" else option["type"]
     return (
         kind if default in (None, "", []) else f"{kind}, **`{json.dumps(default).strip(chr(34))}`**"
     )
+
+
+def show_choice(choice: str) -> str:
+    return f"`{choice}`" if choice else "empty"
+
+
+def describe_briefly(option: Mapping[str, Any]) -> str:
+    """Return the beginning of a description. If it begins with the values, all of them belong to
+    it, since a reader compares them.
+    """
+    sentences = list_sentences(option)
+    of_values = itertools.takewhile(lambda sentence: sentence.startswith("V("), sentences)
+    return render_markup(" ".join(of_values) or sentences[0])
 
 
 def render_markup(sentence: str) -> str:

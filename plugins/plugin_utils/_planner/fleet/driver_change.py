@@ -80,7 +80,7 @@ ROWS: tuple[Row, ...] = (
     Row(keeping.OPEN_ON_OLD_GPU, True, NO_SERVICE),
     Row(keeping.PROPRIETARY_ON_NEW_GPU, True, NO_SERVICE),
     Row(keeping.NO_DRIVER_FOR_OLD_GPU, True, NO_SERVICE),
-    Row(keeping.NOT_CHECKED, True, "a match that is not known is none"),
+    Row(keeping.NOT_CHECKED, True, "an unknown match counts as no match"),
     Row(
         keeping.PROPRIETARY_ON_GB10,
         False,
