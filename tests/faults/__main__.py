@@ -249,7 +249,10 @@ def write_table(results: list[Result], path: Path) -> None:
     table, _end, tail = rest.partition(end)
     every = with_those_before(rows(results), table)
     tried, half = (sum(int(cells(row)[column]) for row in every) for column in (3, 7))
-    summary = f"{tried} tries, {half} half. The executor's version is a digest of its source."
+    summary = (
+        f"{tried} tries of the versions in the last column, {half} half. "
+        "The executor's version is a digest of its source."
+    )
     path.write_text("\n".join([head + begin, "", summary, "", *HEAD, *every, "", end + tail]))
 
 
