@@ -76,7 +76,7 @@ nvml:
         what: rows of the memory of the GPU 0000:17:00.0 are remapped at its next reset
         gpu: "0000:17:00.0"
         step: reset
-        next: stop what uses the GPU and reset it (nvidia-smi --gpu-reset), or reboot the host
+        next: stop what uses the GPU and reset it (nvidia-smi --gpu-reset -i ADDRESS), or reboot the host
         source: nvml
         stops: false
         accepted: false

@@ -123,7 +123,7 @@ health:
         what: the GPU 0000:b3:00.0 is on the PCI bus, and the driver that serves others does not serve it
         gpu: "0000:b3:00.0"
         step: reset
-        next: stop what uses the GPU and reset it (nvidia-smi --gpu-reset), or reboot the host
+        next: stop what uses the GPU and reset it (nvidia-smi --gpu-reset -i ADDRESS), or reboot the host
         source: files
         stops: true
         accepted: false

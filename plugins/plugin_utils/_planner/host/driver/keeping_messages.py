@@ -75,7 +75,7 @@ DKMS_STOPS = Sentence(
     "keeping.dkms-stops",
     "Kernel {next} is the newest one on this host, and has no NVIDIA module; {kernels} have one",
     why="{path} leads nowhere, and DKMS stops at a driver without its sources (Could not locate dkms.conf)",
-    next="Remove the folder of that driver below /var/lib/dkms, then run dkms autoinstall -k {next}",
+    next="Remove the folder that has {path}, then run dkms autoinstall -k {next}",
 )
 HALF_INSTALLED = Sentence(
     "keeping.half-installed",
@@ -93,7 +93,8 @@ TWICE_INSTALLED = Sentence(
     "keeping.installed-twice",
     "rpm has packages of the driver in several versions: {packages}",
     why="a transaction of dnf or zypper was interrupted before it removed the older ones",
-    next="Take the host out of service, then run `dnf remove --duplicates`, or remove the older ones by `rpm -e`",
+    next="Take the host out of service, then remove the older versions of these packages by `rpm -e NAME-VERSION`. "
+    "`dnf remove --duplicates` does the same, but to every package on the host",
 )
 UNSIGNED_MODULE = Sentence(
     "keeping.key-missing",

@@ -61,7 +61,7 @@ PACKAGE_GONE = Sentence(
 NOT_WHOLE = Sentence(
     "kept.half-installed",
     NOT_KEPT,
-    why="dpkg has not finished it, so that the driver of now is not whole",
+    why="dpkg has not finished it, so the installed driver is incomplete",
     next="Take the host out of service, then run `dpkg --configure -a`",
 )
 MANAGER_SILENT = Sentence(
@@ -80,7 +80,7 @@ COPY_LOST = Sentence(
     "kept.lost",
     NOT_KEPT,
     why="it was kept when the change began, and is in {path} no more",
-    next="Know yourself how to go back",
+    next="Make sure that you can install the earlier driver yourself",
 )
 BEGUN_BEFORE = Sentence(
     "kept.begun-before",
@@ -97,7 +97,7 @@ NONE_INSTALLED = Sentence(
     "kept.none-installed",
     "No package of an NVIDIA driver is installed, so that none is kept before your change",
     why="a driver that came another way (a .run file, an image, a driver container) is in no package manager",
-    next="Know yourself how to go back",
+    next="Make sure that you can install the earlier driver yourself",
 )
 HELD_BY_PERSON = Sentence(
     "kept.held-by-a-person",

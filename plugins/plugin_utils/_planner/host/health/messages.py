@@ -93,7 +93,7 @@ STEP_UPDATE = Sentence(
 )
 STEP_RESET = Sentence(
     "gpu-health.step-reset",
-    "stop what uses the GPU and reset it (nvidia-smi --gpu-reset), or reboot the host",
+    "stop what uses the GPU and reset it (nvidia-smi --gpu-reset -i ADDRESS), or reboot the host",
 )
 STEP_REBOOT = Sentence(
     "gpu-health.step-reboot", "reboot the host; if it comes back, have the GPU replaced"

@@ -85,13 +85,13 @@ READ_JOURNAL = Sentence(
 )
 DOCKER_BY_HAND = Sentence(
     "verify.docker-by-hand",
-    "Docker's own words stay on the host. To read them there, run `docker run --rm --pull=never --network=none` with the image "
-    "and the command true",
+    "Docker's own words stay on the host. To read them there, run `docker run --rm --pull=never --network=none IMAGE true` "
+    "with the name of the image",
 )
 PODMAN_BY_HAND = Sentence(
     "verify.podman-by-hand",
-    "Podman's own words stay on the host. To read them there, run `podman run --rm --pull=never --network=none` with the image "
-    "and the command true",
+    "Podman's own words stay on the host. To read them there, run `podman run --rm --pull=never --network=none IMAGE true` "
+    "with the name of the image",
 )
 RUNTIME_ENDED_EARLY = Sentence(
     "verify.runtime-ended-early",
