@@ -91,7 +91,7 @@ def count_host(stage: Stage) -> list[Count]:
         count("`cdi_spec`, converged", 1, kept, hosts),
         count("`cdi_spec`, changed: look with NVML, write", 2, written, hosts),
         count("`host`, converged", 1, worse(idle, still), hosts),
-        count("`host`, converged, the driver not yet telling UUIDs", 1, after, hosts),
+        count("`host`, converged, before the driver tells UUIDs", 1, after, hosts),
         count("`host`, changed, the CDI spec being right", 2, other, hosts),
         count(
             "`host`, changed, with a first CDI spec to be made, for which NVML is asked",
@@ -105,7 +105,7 @@ def count_host(stage: Stage) -> list[Count]:
             with_packages,
             hosts,
         ),
-        count("`host`, changed, the driver not yet telling UUIDs", 2, probed, hosts),
+        count("`host`, changed, before the driver tells UUIDs", 2, probed, hosts),
     ]
 
 

@@ -224,8 +224,12 @@ def summarize(measured: Measured) -> str:
         for seconds in [run.ours * run.hosts / 1000]
     ]
     away = max((outage.ratio for outage in measured.outages), default=0)
+    seconds = sorted(outage.ours for outage in measured.outages) or [0]
     outages = [
-        f"- During a change, the engine is away for at most {away:.2f} times as long as in a bare `systemctl restart`."
+        (
+            f"- During a change, the engine is away for {seconds[0]:.2f} to {seconds[-1]:.2f} s, at most {away:.2f} times as long"
+            " as in a bare `systemctl restart`. Docker isn't measured."
+        )
     ]
     return "\n".join(["In short:", "", *runs, *(outages if away else [])])
 
@@ -233,8 +237,11 @@ def summarize(measured: Measured) -> str:
 INTRODUCTION = """\
 `make bench WRITE=1` (`python -m tests.bench --write`) measures all of this again, and writes this page.
 Counts hold on every machine, and the bench fails when one grows.
-Ratios compare two things measured in the same run. Seconds tell you little about another machine.
-A row that misses its aim has a bound: the median of a run plus 10 %. The bench fails above it (`tests/bench/bounds.py`)."""
+Ratios compare two things measured in the same run: with 0.5, ours takes half the time. Seconds tell you little about another machine.
+A run of `plan` or `rollout` takes at least the controller's processor time, divided by its cores.
+The duration of a whole run isn't measured: it also depends on `forks`, your network, and your hosts.
+A row that misses its aim has a bound instead: the median of an earlier run plus 10 % (`tests/bench/bounds.py`).
+The bench fails above that bound."""
 
 EXPLANATION = f"""\
 How it is measured:
@@ -259,7 +266,8 @@ How it is measured:
 - The engine's socket: a program on the host tries to connect every 2 ms during a whole transaction.
   It does the same during a bare restart with the configuration that the transaction leaves.
   Both happen in turn, in {host.ROUNDS} rounds, and the median of the longest time without success counts.
-- The look: the same script {host.LOOKS} times on the host, as the median of user and system time, its children's included.
+- The look (the first query of a run to a host): the same script {host.LOOKS} times there.
+  The median of user and system time counts, its children's included.
   `ms` uses the compiled form that a host keeps after this collection has changed something there.
   `ms, compiled there` is the time without it.
 - The start of a change's program: the same for a transaction in check mode that has nothing to do.
