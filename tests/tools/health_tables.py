@@ -89,10 +89,17 @@ def build_need_cells(row: needs.Row) -> list[str]:
     ]  # fmt: skip
 
 
+def name_way(row: driver_change.Row) -> str:
+    """Return what becomes of a host with a finding after a change of its driver."""
+    if row.blocks:
+        return "stays out"
+    return "returns, unless its own packages bring the driver" if row.packaged else "returns"
+
+
 def build_driver_change_table() -> str:
     """Return the table of findings after a change of the driver, and whether each keeps a host out."""
     rows = [
-        [f"`{row.row.code}`", "stays out" if row.blocks else "returns", row.why]
+        [f"`{row.row.code}`", name_way(row), row.why]
         for row in sorted(driver_change.ROWS, key=lambda row: not row.blocks)
     ]
     return table(["finding", "the host", "because"], rows)

@@ -23,6 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     left_out,
     messages,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    messages as cdi,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     keeping_messages as keeping,
 )
@@ -49,12 +52,14 @@ UNKNOWN_RELEASE = "an unknown release"
 @dc.dataclass(frozen=True)
 class Row:
     """A finding after a change. blocks: it keeps the host out of service, a unit's only where its
-    verdict is `wrong`. why: the reason for that, for people.
+    verdict is `wrong`. why: the reason for that, for people. packaged: it keeps the host out, as
+    advice too, where packages of the host bring the driver, since no driver container does then.
     """
 
     row: Sentence
     blocks: bool
     why: str
+    packaged: bool = False
 
 
 REFUSE = "the parts refuse one another, now or at their next start"
@@ -69,6 +74,7 @@ ROWS: tuple[Row, ...] = (
     Row(keeping.TO_BE_REINSTALLED, True, UNFINISHED),
     Row(keeping.TWICE_INSTALLED, True, UNFINISHED),
     Row(keeping.NEXT_KERNEL_LACKS_MODULE, True, NEXT_BOOT),
+    Row(keeping.NEXT_KERNEL_OTHER_MODULE, True, NEXT_BOOT),
     Row(keeping.HEADERS_MISSING, True, NEXT_BOOT),
     Row(keeping.BUILD_FAILED, True, NEXT_BOOT),
     Row(keeping.DKMS_STOPS, True, NEXT_BOOT),
@@ -92,6 +98,7 @@ ROWS: tuple[Row, ...] = (
     Row(keeping.LOCKED_ELSEWHERE, False, OWNERS),
     Row(keeping.LOCKS_IDLE, False, OWNERS),
     Row(keeping.PINNED_ELSEWHERE, False, OWNERS),
+    Row(cdi.CORE_LIBRARIES_MISSING, True, NO_CUDA),
     Row(driver.OTHER_LIBRARIES, True, "a container may get either of the two"),
     Row(driver.OTHER_MODULE_AFTER_REBOOT, True, NEXT_BOOT),
     Row(driver.NO_MODULE_AFTER_REBOOT, True, NEXT_BOOT),
@@ -102,11 +109,13 @@ ROWS: tuple[Row, ...] = (
     Row(platform.FM_OTHER_VERSION, True, NO_CUDA),
     Row(platform.FM_OFF, True, NO_CUDA),
     Row(platform.FM_FAILED, True, NO_CUDA),
-    Row(platform.NVLSM_ABSENT, True, "the fabric does not come up"),
+    Row(platform.NVLSM_ABSENT, True, "the fabric does not come up", packaged=True),
     Row(platform.IMEX_OTHER_VERSION, True, REFUSE),
     Row(platform.IMEX_TWICE, True, "claims of ComputeDomains fail"),
     Row(platform.DOMAINS_TOO_OLD, True, "claims of ComputeDomains fail"),
-    Row(platform.FM_ABSENT_KUBERNETES, False, "a driver container may bring its own"),
+    Row(
+        platform.FM_ABSENT_KUBERNETES, False, "a driver container may bring its own", packaged=True
+    ),
     Row(platform.FM_IN_RACK, False, "the GPUs work without it"),
     Row(platform.IMEX_NOT_MASKED, False, "claims work until something starts the unit"),
     Row(platform.IMEX_BY_HOST, False, "a gate of the DRA driver may want it so"),
@@ -115,6 +124,7 @@ ROWS: tuple[Row, ...] = (
 )
 BLOCKING: frozenset[str] = frozenset(row.row.code for row in ROWS if row.blocks)
 RETURNING: frozenset[str] = frozenset(row.row.code for row in ROWS if not row.blocks)
+BLOCKING_PACKAGED: frozenset[str] = frozenset(row.row.code for row in ROWS if row.packaged)
 OF_PLATFORM = "platform."
 
 
@@ -137,7 +147,8 @@ def list_blocking_findings(look: Mapping[str, Any]) -> list[Finding]:
     told += [
         Finding(str(unit.get("code")), str(unit.get("why")))
         for unit in units
-        if unit.get("verdict") == "wrong" and unit.get("code") not in RETURNING
+        if (unit.get("verdict") == "wrong" and unit.get("code") not in RETURNING)
+        or (get_installed(look) and unit.get("code") in BLOCKING_PACKAGED)
     ]
     accepted = list_accepted_codes(look.get("health") or {})
     told = [f for f in told if f.code not in accepted]

@@ -78,11 +78,16 @@ class DriverPart:
     def notes(self) -> tuple[str, ...]:
         """Advice about missing files, () if none is missing. A known cause is said in its place.
 
-        A spec without them is of use all the same: a host may be there only to be watched.
+        A spec without them is of use all the same: a host may be there only to be watched. The core
+        libraries have a code of their own, since a change of the driver must not lose them.
         """
         if not self.missing or self.obstacles:
             return self.obstacles
-        return (messages.LIBRARIES_MISSING.fill(missing=", ".join(self.missing)),)
+        core = [name for name in self.missing if discover.get_library_stem(name) in discover.CORE]
+        rest = [name for name in self.missing if name not in core]
+        told = [messages.CORE_LIBRARIES_MISSING.fill(missing=", ".join(core))] if core else []
+        told += [messages.LIBRARIES_MISSING.fill(missing=", ".join(rest))] if rest else []
+        return tuple(told)
 
 
 def read_driver_part(

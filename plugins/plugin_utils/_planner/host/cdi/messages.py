@@ -64,6 +64,12 @@ LIBRARIES_MISSING = Sentence(
     "cdi.libraries-missing",
     "the driver's files on this host lack {missing}: install the rest of its packages if containers need it",
 )
+CORE_LIBRARIES_MISSING = Sentence(
+    "cdi.core-libraries-missing",
+    "the driver's files on this host lack {missing}",
+    why="containers get the GPUs, and CUDA or NVML does not start in them",
+    next="Install the driver's packages for compute workloads, in the version of the kernel module",
+)
 NO_DEVICE_OF_KIND = Sentence(
     "cdi.no-device-of-kind", "No device of the kind {kind}, so no spec is written for it"
 )

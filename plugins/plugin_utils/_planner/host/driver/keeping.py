@@ -307,6 +307,7 @@ def advise_on_next_boot(facts: KeepingFacts, driver: Driver) -> Iterator[Message
     boot = facts.boot.value
     if boot.running and boot.lacks_module:
         yield from _advise_on_missing_module(boot)
+    yield from _advise_on_other_module(facts, driver)
     taken = [bus for bus, name in facts.held.value.items() if name == "nouveau"]
     if taken:
         yield messages.NOUVEAU_LOADED.fill(gpus=", ".join(taken))
@@ -330,6 +331,19 @@ def _advise_on_missing_module(boot: next_kernel.NextBoot) -> Iterator[Message]:
         yield messages.BUILD_FAILED.fill(**values, log=boot.log)
     elif boot.next != boot.running:
         yield messages.NEXT_KERNEL_LACKS_MODULE.fill(**values, last=kernels[-1])
+
+
+def _advise_on_other_module(facts: KeepingFacts, driver: Driver) -> Iterator[Message]:
+    """Yield a newest kernel whose module is of another release than the libraries. The driver that
+    works has one release; of another driver, the packages say that of its libraries.
+    """
+    boot = facts.boot.value
+    release = driver.version if driver.state == "ok" else facts.packages.value.release
+    built = boot.list_other_builds(release) if boot.running else []
+    if built:
+        yield messages.NEXT_KERNEL_OTHER_MODULE.fill(
+            next=boot.next, built=" and ".join(built), release=release, running=boot.running
+        )
 
 
 def _advise_on_secure_boot(secure: next_kernel.SecureBoot, kernel: str) -> Iterator[Message]:

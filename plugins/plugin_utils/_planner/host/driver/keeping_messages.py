@@ -59,6 +59,12 @@ NEXT_KERNEL_LACKS_MODULE = Sentence(
     why="if the next boot takes it, no GPU works",
     next="Install or build the NVIDIA module for kernel {next}, or keep the host on {last}",
 )
+NEXT_KERNEL_OTHER_MODULE = Sentence(
+    "keeping.next-kernel-other-module",
+    "Kernel {next} is the newest one on this host, and DKMS has built the NVIDIA module {built} for it; the driver here is {release}",
+    why="if the next boot takes it, module and libraries refuse one another, and no GPU works",
+    next="Build the module {release} for kernel {next} (dkms install nvidia/{release} -k {next}), or keep the host on {running}",
+)
 HEADERS_MISSING = Sentence(
     "keeping.headers-missing",
     "Kernel {next} is the newest one on this host, and has no NVIDIA module; {kernels} have one",

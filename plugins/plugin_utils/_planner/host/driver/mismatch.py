@@ -38,7 +38,7 @@ INSTALLED = (
     "/lib/modules/*/weak-updates/*/nvidia.ko*",
 )
 NAME = "kernel modules"
-BUILD = re.compile(r"/dkms/nvidia[^/]*/(\d{1,9}\.[\d.]*\d)/([^/]+)/[^/]+/module/")
+BUILD = re.compile(r"/dkms/nvidia[^/]*/([0-9]{1,9}(?:\.[0-9]{1,9}){1,2})/([^/]+)/[^/]+/module/")
 KERNEL = re.compile(r"/lib/modules/([^/]+)/")
 
 
@@ -47,12 +47,13 @@ class Modules:
     """The kernel modules on disk.
 
     built: version -> file, for the running kernel, if the version is known. kernels: the kernels
-    that have a module.
+    that have a module. builds: kernel -> the versions that are built for it, as far as known.
     """
 
     kernel: str  # "" in a tree, in which none runs
     built: Mapping[str, str]
     kernels: frozenset[str]
+    builds: Mapping[str, frozenset[str]] = dc.field(default_factory=dict)
 
 
 NO_MODULES = Modules("", {}, frozenset())
@@ -77,16 +78,19 @@ def list_mismatch_questions() -> list[queries.Question]:
 def read_disk_modules(obs: Observation) -> Modules:
     kernel = str(obs.host.get("kernel") or "")
     built, kernels = {}, set()
+    builds: dict[str, set[str]] = {}
     for file in obs.get_answer(list_mismatch_questions()[0]).get("files") or ():
         path = str(file.get("path"))
         build, place = BUILD.search(path), KERNEL.search(path)
         if build:
             kernels.add(build[2])
+            builds.setdefault(build[2], set()).add(build[1])
             if build[2] == kernel:
                 built[build[1]] = path
         elif place:
             kernels.add(place[1])
-    return Modules(kernel, built, frozenset(kernels))
+    known = {name: frozenset(versions) for name, versions in builds.items()}
+    return Modules(kernel, built, frozenset(kernels), known)
 
 
 def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Mismatch:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses as dc
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
@@ -107,6 +107,7 @@ class NextBoot:
     built. dkms: whether DKMS builds the module. log: of its build that has failed, '' for none.
     broken: a link of DKMS to sources that are gone, at which it stops, '' for none. nouveau: the
     kernels that have it. kept_out: a file that keeps it out by its content, '' if none does.
+    builds: the releases of the NVIDIA module that DKMS has built, for each kernel.
     """
 
     running: str = ""
@@ -118,6 +119,7 @@ class NextBoot:
     broken: str = ""
     nouveau: frozenset[str] = frozenset()
     kept_out: str = ""
+    builds: Mapping[str, frozenset[str]] = dc.field(default_factory=dict)
 
     @property
     def next(self) -> str:
@@ -128,6 +130,13 @@ class NextBoot:
     def lacks_module(self) -> bool:
         """Tell whether that kernel has no NVIDIA module, and another one has."""
         return bool(self.with_module) and bool(self.next) and self.next not in self.with_module
+
+    def list_other_builds(self, release: str) -> list[str]:
+        """List the releases that DKMS has built for a next kernel which is not the running one;
+        [] if this release is among them, or if none is known.
+        """
+        built = self.builds.get(self.next, frozenset()) if self.next != self.running else ()
+        return sorted(built) if release and release not in built else []
 
 
 @dc.dataclass(frozen=True)
@@ -181,6 +190,7 @@ def read_next_boot(obs: Observation, disk: mismatch.Modules) -> NextBoot:
         broken=next((p for p, real in there.items() if p.endswith("/source") and not real), ""),
         nouveau=nouveau,
         kept_out=find_nouveau_keeper(obs) if is_wanted else "",
+        builds=disk.builds,
     )
 
 

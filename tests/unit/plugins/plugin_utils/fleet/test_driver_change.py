@@ -44,6 +44,14 @@ def unit(verdict: str, code: str = "platform.fabric-manager-version") -> dict[st
     return looked(platform={"unknown": "", "needs": [row]})
 
 
+def packaged(look: dict[str, Any]) -> dict[str, Any]:
+    """A host whose own packages bring the driver."""
+    return {**look, "versions": {"driver_packages": NOW}}
+
+
+FM_GONE = "platform.fabric-manager-not-on-host"
+
+
 def found(code: str, **more: Any) -> dict[str, Any]:
     row = {"code": code, "what": "x", "gpu": "", "next": "Reset it", "source": "files", **more}
     return looked(health={"findings": [{"stops": True, **row}]})
@@ -70,6 +78,9 @@ JUDGED: list[tuple[dict[str, Any], str]] = [
     (advised("keeping.parts-differ"), "moved.apart"),
     (advised("keeping.next-kernel-lacks-module"), "moved.apart"),
     (advised("driver.other-module-after-reboot"), "moved.apart"),
+    (advised("keeping.next-kernel-other-module"), "moved.apart"),
+    (advised("cdi.core-libraries-missing"), "moved.apart"),
+    (advised("cdi.libraries-missing"), ""),
     (advised("keeping.not-checked"), "moved.apart"),
     (advised("keeping.half-installed"), "moved.apart"),
     (advised("keeping.reinstallation-required"), "moved.apart"),
@@ -81,6 +92,13 @@ JUDGED: list[tuple[dict[str, Any], str]] = [
     (unit("wrong", "platform.imex-by-host"), ""),
     (unit("wrong", "platform.of-another-release"), "moved.apart"),
     (unit("well", ""), ""),
+    # a driver container may bring it, unless packages of the host bring the driver
+    (unit("advise", FM_GONE), ""),
+    (packaged(unit("advise", FM_GONE)), "moved.apart"),
+    (unit("advise", "platform.subnet-manager-absent"), ""),
+    (packaged(unit("advise", "platform.subnet-manager-absent")), "moved.apart"),
+    (packaged(unit("advise", "platform.persistence-off")), ""),
+    (packaged(unit("well", "")), ""),
     (looked(platform={"unknown": "systemctl: no bus", "needs": []}), "moved.apart"),
     (found("gpu-health.fewer-served"), "moved.sick"),
     (found("gpu-health.fewer-served", stops=False), ""),

@@ -97,12 +97,24 @@ def test_one_library_is_enough_for_hosts_that_are_only_watched() -> None:
     ml = f"{gpus.LIBRARIES}/libnvidia-ml.so.{VERSION}"
     made = cdi_plans.plan(cdi_plans.seen({**NONE, ml: LIBRARIES[ml]}))
     assert cdi_plans.paths(made) == [("write", cdi_plans.OURS)]
-    (lacking,) = [
-        text.values["missing"]
-        for text in made.advice
-        if isinstance(text, Message) and text.code == "cdi.libraries-missing"
-    ]
-    assert "libcuda" in lacking
+    lacking = {
+        text.code: text.values["missing"] for text in made.advice if isinstance(text, Message)
+    }
+    # a change of the driver must not lose it, and the rest is a matter of the host's packages
+    assert lacking["cdi.core-libraries-missing"] == f"libcuda.so.{VERSION}"
+    assert "libcuda.so" not in lacking.get("cdi.libraries-missing", "")
+
+
+CORE = ("libcuda", "libnvidia-ml")
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_a_core_library_that_is_gone_has_a_code_of_its_own(name: str) -> None:
+    gone = [path for path in LIBRARIES if f"/{name}.so" in path]
+    made = cdi_plans.plan(cdi_plans.seen(dict.fromkeys(gone)))
+    told = [text for text in made.advice if isinstance(text, Message)]
+    missing = {text.code: text.values.get("missing") for text in told}
+    assert missing.get("cdi.core-libraries-missing") == f"{name}.so.{VERSION}"
 
 
 def test_a_spec_that_is_there_stays_while_the_libraries_are_gone() -> None:

@@ -81,6 +81,13 @@ BOOT = {
     "/var/lib/dkms/nvidia/535.261.03/source": "",
     "/etc/modprobe.d/nvidia-blacklists-nouveau.conf": "blacklist nouveau\n",
 }
+
+
+def built(kernel: str, release: str) -> dict[str, str]:
+    """Return a module that DKMS has built."""
+    return {f"/var/lib/dkms/nvidia/{release}/{kernel}/x86_64/module/nvidia.ko": ""}
+
+
 TIMER = {"/etc/systemd/system/timers.target.wants/apt-daily-upgrade.timer": ""}
 ON = 'APT::Periodic::Update-Package-Lists "1";\nAPT::Periodic::Unattended-Upgrade "1";\n'
 PATTERN = 'Unattended-Upgrade::Origins-Pattern {\n        // "origin=Debian";\n        %s\n};\n'
@@ -727,6 +734,26 @@ BOOTS: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]] = [
                 {"next": NEWER, "kernels": KERNEL, "last": KERNEL},
             )
         ],
+    ),
+    (
+        "the newest kernel has the module of another release alone",
+        {**built(KERNEL, "535.261.03"), **built(NEWER, "525.147.05"), f"/boot/vmlinuz-{NEWER}": ""},
+        [
+            (
+                "keeping.next-kernel-other-module",
+                {"next": NEWER, "built": "525.147.05", "release": "535.261.03", "running": KERNEL},
+            )
+        ],
+    ),
+    (
+        "the newest kernel has the module of this release, too",
+        {**built(NEWER, "525.147.05"), **built(NEWER, "535.261.03"), f"/boot/vmlinuz-{NEWER}": ""},
+        [],
+    ),
+    (
+        "an older kernel has the module of another release alone",
+        {**built(OLDER, "525.147.05"), f"/boot/vmlinuz-{OLDER}": ""},
+        [],
     ),
     (
         "a newer kernel, and DKMS lacks its headers",

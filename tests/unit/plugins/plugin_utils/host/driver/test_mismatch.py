@@ -137,6 +137,17 @@ CASES: list[Case] = [
         "no-module-after-reboot",
         {"version": OLD, **ELSEWHERE},
     ),
+    ("a folder of DKMS that is no version", dkms("580..95"), OLD, OLD, "ok", "", {}),
+    ("one that ends in a dot", dkms("580.95."), OLD, OLD, "ok", "", {}),
+    (
+        "one of another alphabet",
+        dkms("58\u0660.95"),
+        OLD,
+        NEW,
+        "broken",
+        "versions-differ",
+        {**APART, "kernel": f"kernel {KERNEL}"},
+    ),
     ("Ubuntu's signed module", installed(KERNEL, "kernel/nvidia-550"), OLD, OLD, "ok", "", {}),
     ("RHEL's kmod", installed(KERNEL, "extra/nvidia"), OLD, OLD, "ok", "", {}),
     (
