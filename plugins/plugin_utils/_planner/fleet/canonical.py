@@ -68,7 +68,7 @@ DYNAMIC = (
 FIRST_MAJOR = 600
 OF_DRIVER = re.compile(r"nvidia[\w-]*")
 # of a device node in a CDI spec, YAML or JSON
-MAJOR = re.compile(r'(?m)^(\s*-?\s*"?major"?: )(\d{3})\b')
+MAJOR = re.compile(r'(?m)^([ \t]*(?:-[ \t]*)?"?major"?: )(\d{3})\b')
 DEVICES = re.compile(r"(?m)^(devices:\n)((?:[ -].*\n)*)")  # of a CDI spec in YAML
 DEVICE = re.compile(r"(?m)^ *- name: ")
 SOUGHT = 64  # identities that are looked for one by one: eight GPUs with seven MIG devices each

@@ -71,7 +71,7 @@ MASKS = {unit: f"/etc/systemd/system/{unit}" for unit in (PATH, SERVICE)}
 # the truth.
 LINKS = {unit: f"/etc/systemd/system/multi-user.target.wants/{unit}" for unit in (PATH, SERVICE)}
 OUTPUT = re.compile(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)")
-CDI_VERSION = re.compile(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)")
+CDI_VERSION = re.compile(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]{1,64})")
 NOT_LOADED = 5  # systemctl: there is no such unit
 # The parts of these files that may travel.
 KEPT = {

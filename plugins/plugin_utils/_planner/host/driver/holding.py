@@ -76,6 +76,7 @@ OWN: Keep = {"format": "text", "patterns": [r"(?s)\A// Written by gpufleet\.nvid
 TIMEOUT, QUICK = 120, 10  # seconds
 HELD = "held"
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]*(?::[a-z0-9-]+)?", re.ASCII)  # of a package
+MOST_RECORDED = 1 << 10  # names, or locks, of a record: an answer has so many packages at most
 SPEC = re.compile(r"[A-Za-z0-9][\w.+-]*-\d+:[\w.+~^]+-[\w.+~^]+", re.ASCII)
 # What dnf 4 writes before a lock (_write_locklist in versionlock.py of dnf-plugins-core).
 ADDED = r"\n# Added lock on [^\n]*\n"
@@ -314,9 +315,11 @@ def read_record(facts: HoldingFacts) -> tuple[tuple[str, ...], str]:
 
 
 def _list_texts(values: Mapping[str, Any], key: str, form: re.Pattern[str]) -> tuple[str, ...]:
-    """Return the texts of a list in a record, as far as they have their form."""
+    """Return the texts of a list in a record, as far as they have their form. What comes after very
+    many of them is no record of this collection's.
+    """
     texts = values.get(key)
-    every = texts if isinstance(texts, list) else ()
+    every = texts[:MOST_RECORDED] if isinstance(texts, list) else ()
     return tuple(text for text in every if isinstance(text, str) and form.fullmatch(text))
 
 

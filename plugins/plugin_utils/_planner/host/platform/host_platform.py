@@ -77,7 +77,7 @@ OF_DRIVERS_VERSION = (needs.FABRIC_MANAGER, needs.IMEX)
 SWITCH_CLASS = "0x0680"
 CONFIDENTIAL = ("/dev/tdx_guest", "/dev/sev-guest")
 IMEX_CONFIG = "/etc/nvidia-imex/config.cfg"
-COMMANDS = re.compile(r"(?m)^\s*IMEX_CMD_ENABLED\s*=\s*1\s*$")
+COMMANDS = re.compile(r"(?m)^[ \t]*IMEX_CMD_ENABLED[ \t]*=[ \t]*1[ \t]*$")
 DOMAINS = "compute-domain.nvidia.com"
 DOMAINS_SINCE = (570, 158, 1)
 

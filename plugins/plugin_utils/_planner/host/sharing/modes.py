@@ -51,7 +51,7 @@ ROW = re.compile(
 # Its table is not documented. A row has the GPU's number, the name of the policy and its value,
 # whatever stands between them.
 SLICES = [PROGRAM, "compute-policy", "--list"]
-SLICE = r"(?i)^\W*(?:GPU\W*)?(\d+)\b.*\btime ?slice\W+(default|short|medium|long)\b"
+SLICE = r"(?i)^\W*(?:GPU\W*)?(\d{1,9})\b.*\btime ?slice\W+(default|short|medium|long)\b"
 VALUE = r"(?i)\btime ?slice\W+(default|short|medium|long)\b"
 PROHIBITED = "PROHIBITED"  # no process at all: only a person sets that, to keep a GPU out of use
 COMPUTE_MODES = ("DEFAULT", "EXCLUSIVE_THREAD", PROHIBITED, "EXCLUSIVE_PROCESS")

@@ -90,7 +90,7 @@ FOUND = queries.ask_for_program([CONTROL])
 MEMORY = queries.ask_for_command(
     ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"],
     timeout=20,
-    shows=(r"(GPU-[0-9a-f-]+), (\d+)",),
+    shows=(r"(GPU-[0-9a-f-]+), (\d{1,9})\b",),
 )
 DAEMONS = queries.ask_for_processes([CONTROL])
 # The group of the daemon and of the servers that it starts, below the host's own systemd. In a

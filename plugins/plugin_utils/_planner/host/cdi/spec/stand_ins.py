@@ -19,7 +19,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 
-STAND_IN = re.compile(r"\(hidden [0-9a-f]{16} ([0-9]+)( no-text)?\)|hidden-[0-9a-f]{16}-([0-9]+)")
+STAND_IN = re.compile(
+    r"\(hidden [0-9a-f]{16} ([0-9]{1,18})( no-text)?\)|hidden-[0-9a-f]{16}-([0-9]{1,18})(?![0-9])"
+)
 # Text that is YAML perhaps, in a form that the host does not read. Engines do.
 FORMS = ("yaml-form", "utf-16")
 

@@ -45,6 +45,8 @@ READERS = {
     "apt's configuration on a host": "projector.project_file(text.encode(), package_movers.APT_KEEP)",
     "locks of dnf on a host": "projector.project_file(text.encode(), package_locks.LOCK_KEEPS[0])",
     "a key on a host": "projector.project_file(text.encode(), repository.KEY)",
+    "settings of IMEX": "host_platform.COMMANDS.search(text)",
+    "majors of a spec": "canonical.MAJOR.sub('', text)",
     "repositories of rpm": "rpm_sources._installs_unchecked(text, 'https://a.example/b/')",
     "repositories of rpm on a host": "projector.project_file(text.encode(), rpm_sources.keep_rpm_lines('https://a.example/b/'))",
 }
@@ -61,7 +63,8 @@ UNITS = (
 KEYS = ("a key on a host",)
 APT = ("apt's configuration", "apt's configuration on a host", "locks of dnf on a host")
 SOURCES = tuple(name for name in READERS if "of apt" in name or "of rpm" in name)
-LINES = (*UNITS, *SOURCES, *KEYS)
+PATTERNS = ("settings of IMEX", "majors of a spec")
+LINES = (*UNITS, *SOURCES, *KEYS, *PATTERNS)
 SIZES = dict.fromkeys((*LINES, *APT), 1 << 18)  # what is asked for of such a file at most
 LIST = "Unattended-Upgrade::Package-Blacklist"
 # what repeats between a beginning and an end, and the readers that take it for their format
@@ -165,6 +168,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.form
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import unit_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import canonical
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.platform import host_platform
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import apt_sources, repository, rpm_sources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import syntax
 KEEP = {"format": "document", "places": [[["a"], "path"]]}

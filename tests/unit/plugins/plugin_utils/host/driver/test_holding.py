@@ -767,3 +767,9 @@ def test_an_approval_binds_the_record_without_its_day() -> None:
         holding.plan_hold(HOLD, facts(DRIVER, now=now)).lasting for now in (NOW, NOW + 9 * DAY)
     )
     assert one == other != {}
+
+
+def test_a_record_of_very_many_names_is_read_up_to_what_a_host_may_have() -> None:
+    names = [f"nvidia-{n}" for n in range(holding.MOST_RECORDED + 1)]
+    known = facts([], {holding.RECORD: record(names)})
+    assert holding.read_record(known)[0] == tuple(names[:-1])
