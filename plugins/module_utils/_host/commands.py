@@ -9,6 +9,7 @@ left in ours. Host side: standard library only, Python 3.6. Nothing ever goes th
 """
 
 import contextlib
+import functools
 import os
 import selectors
 import signal
@@ -26,7 +27,7 @@ GRACE = 0.5
 asked_for = []
 
 
-def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None):
+def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None, account=None):
     """Run a command. Return {"rc", "stdout", "stderr", "timed_out", "truncated"}.
 
     The streams are bytes. rc is None after a timeout. Raise HostError if the command cannot be
@@ -34,6 +35,9 @@ def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None
 
     process: {"pid", "ticks"} of the process whose program this is, wherever it lies. argv[0] names
     the program that this must be.
+
+    account: {"uid", "gid", "cwd"} as which the command runs instead of ours, and where: it never
+    has a right of root's.
     """
     if (
         not isinstance(argv, (list, tuple))
@@ -44,9 +48,8 @@ def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None
             "bad-question", "argv must be a list of strings, not %r" % (argv,)
         )
     with _open_program(argv[0], process) as (program, fds):
-        return _run(
-            argv, program, fds, timeout, cap, stdin, dict(_search_path(process), **dict(env or {}))
-        )
+        found = dict(_search_path(process), **dict(env or {}))
+        return _run(argv, program, fds, timeout, cap, stdin, found, account)
 
 
 @contextlib.contextmanager
@@ -76,7 +79,7 @@ def _search_path(process):
     return {"PATH": paths[0].decode("utf-8", "surrogateescape")} if paths and paths[0] else {}
 
 
-def _run(argv, program, fds, timeout, cap, stdin, env):
+def _run(argv, program, fds, timeout, cap, stdin, env, account):
     try:
         # A plain program: it has no AnsibleModule, whose run_command() knows no process groups.
         child = subprocess.Popen(  # pylint: disable=ansible-bad-function
@@ -90,10 +93,13 @@ def _run(argv, program, fds, timeout, cap, stdin, env):
             stderr=subprocess.PIPE,
             env=_build_environment(env),
             cwd="/",
+            preexec_fn=functools.partial(_become, account) if account else None,
             start_new_session=True,
         )
     except OSError as exc:
         raise host_files.build_os_error(exc, argv[0])
+    except subprocess.SubprocessError as exc:  # the account could not be taken
+        raise host_files.HostError("failed", "%s: %s" % (argv[0], exc))
     timed_out = True
     try:
         streams, timed_out, truncated = _drain(child, time.monotonic() + timeout, cap, stdin or b"")
@@ -106,6 +112,14 @@ def _run(argv, program, fds, timeout, cap, stdin, env):
         "timed_out": timed_out,
         "truncated": truncated,
     }
+
+
+def _become(account):
+    """Become an account for good, between fork and exec. An error keeps the command from starting."""
+    os.setgroups([])
+    os.setgid(account["gid"])
+    os.setuid(account["uid"])
+    os.chdir(account["cwd"])  # as this account: a directory of root's stays closed
 
 
 def decode_answer(answer):

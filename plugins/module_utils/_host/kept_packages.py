@@ -7,7 +7,7 @@ how far the change is for which they are kept.
     DIR/kept/record.json          how far the change is, with what the controller wants noted
     DIR/kept/packages.json        which packages are kept, and which are not, with the reason
     DIR/kept/packages/            the files, and SHA256SUMS of them for sha256sum --check
-    DIR/fetched/                  of the account that apt fetches as, while apt fetches a package
+    DIR/fetched/                  of the account that apt runs as, while it fetches a package
 
 A file is kept only if it is the package that is installed, by a digest that the package manager
 states itself: apt's by its lists of packages (apt-secure(8)), an RPM's by the header that the
@@ -30,7 +30,6 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     host_files,
     journal,
     loader,
-    trust,
 )
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
     journal_writer,
@@ -55,6 +54,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 SIZE = re.compile(r"[0-9]{1,15}\Z")
 # The account as which apt fetches unless a host says otherwise (APT::Sandbox::User).
 FETCHER = "_apt"
+NOBODYS_GROUP = 65534  # nogroup of Debian (base-passwd), which is the group of that account
 OF_ROWS = {"name": str, "arch": str, "version": str}
 NOTHING = {
     "state": "",
@@ -178,8 +178,8 @@ def _remove_tree(path):
 
 
 def _get_fetching_place(folder):
-    """Return the folder that apt fetches into. What is kept lies where only root may enter, and apt
-    fetches as root what its own account could not write.
+    """Return the folder that apt fetches into. What is kept lies where only root may enter, and
+    apt fetches as its own account.
     """
     return os.path.join(os.path.dirname(folder), "fetched")
 
@@ -336,19 +336,22 @@ class _Keeper(object):
         return self._fetch(wanted, file, is_right, most)
 
     def _fetch(self, wanted, file, is_right, most):
-        """Have apt fetch one package in the version that is installed, as its own account, and keep
-        a copy that this account cannot write to.
+        """Have apt fetch one package in the version that is installed, and keep a copy that its
+        account cannot write to. All of apt runs as that account: as root it would follow the links
+        that another process of the account puts into the folder.
         """
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise NotKept("not-fetched")
         self._require_room(most)
         try:
-            self._make_fetching_place()
             # `apt-get download` writes to its working directory.
-            program = trust.require_root_program("apt-get")
-            argv = ["env", "-C", self.fetched, program, "-qq", "download", wanted]
-            answer = commands.run(argv, timeout=left)
+            account = dict(self._make_fetching_place(), cwd=self.fetched)
+            argv = ["apt-get", "-qq", "download", wanted]
+            try:
+                answer = commands.run(argv, timeout=left, account=account)
+            except host_files.HostError:  # such as a folder that this account may not enter
+                raise NotKept("not-fetched")
             path = os.path.join(self.fetched, file)
             if answer["rc"] != 0 or not _is_there(path):
                 raise NotKept("not-fetched")
@@ -357,12 +360,14 @@ class _Keeper(object):
             _remove_tree(self.fetched)
 
     def _make_fetching_place(self):
+        """Make the folder, and return the account that owns it: root on a host without apt's."""
         _remove_tree(self.fetched)
         os.mkdir(self.fetched, 0o700)
         accounts = host_files.map_id_names("", "passwd")
-        number = next((uid for uid, name in accounts.items() if name == FETCHER), None)
-        if number is not None:
-            os.chown(self.fetched, number, -1)
+        uid = next((uid for uid, name in accounts.items() if name == FETCHER), 0)
+        gid = NOBODYS_GROUP if uid else 0
+        os.chown(self.fetched, uid, gid)
+        return {"uid": uid, "gid": gid}
 
     # --- rpm
 

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import shutil
+import tempfile
 import time
 import types
 
@@ -18,7 +19,6 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     host_files,
     journal,
     kept_packages,
-    trust,
 )
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
     journal_writer,
@@ -53,21 +53,22 @@ def host(tmp_path, monkeypatch):
     or a status with it, or a whole answer.
     """
     found = types.SimpleNamespace(says={}, ran=[], fetches=None, root=tmp_path, owners=[])
+    found.accounts = []
     (tmp_path / "archives").mkdir()
     (tmp_path / "cache/nvidia-1f/packages").mkdir(parents=True)
     monkeypatch.setattr(kept_packages, "ARCHIVES", str(tmp_path / "archives"))
     monkeypatch.setattr(kept_packages, "CACHES", (str(tmp_path / "cache"),))
     monkeypatch.setattr(journal, "get_journal_directory", lambda _root, _name: str(tmp_path / "j"))
-    monkeypatch.setattr(trust, "require_root_program", lambda name: name)
     monkeypatch.setattr(os, "chown", lambda *args: found.owners.append(args))
     monkeypatch.setattr(host_files, "map_id_names", lambda _root, _of: {0: "root", 42: "_apt"})
 
-    def run(argv, timeout=0, cap=0):
+    def run(argv, timeout=0, cap=0, account=None):
         found.ran.append(argv)
         ended = {"rc": 0, "stdout": b"", "stderr": b"refused", "truncated": False}
         if "download" in argv:
+            found.accounts.append(account)
             if found.fetches is not None:
-                (pathlib.Path(argv[2]) / DEB).write_bytes(found.fetches)
+                (pathlib.Path(account["cwd"]) / DEB).write_bytes(found.fetches)
             return {**ended, "rc": 0 if found.fetches is not None else 100}
         said = found.says.get(argv[0] + argv[1], found.says.get(argv[0], ""))
         if isinstance(said, dict):
@@ -165,16 +166,36 @@ def test_a_link_or_a_pipe_in_the_cache_is_no_package(host):
     assert [row["file"] for row in ask()["kept"]] == [DEB], "it ends no search"
 
 
-def test_apt_fetches_into_a_folder_of_its_own_account_outside_what_is_kept(host):
+def test_apt_runs_as_its_own_account_in_a_folder_outside_what_is_kept(host):
     host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
     host.fetches = OLD
     ask()
     place = str(host.root / "j/fetched")
-    assert [argv[:3] for argv in host.ran if "download" in argv] == [["env", "-C", place]]
-    assert host.owners == [(place, 42, -1)]
+    assert [argv[0] for argv in host.ran if "download" in argv] == ["apt-get"]
+    # root, which apt would follow a link of that account as, is none of them
+    assert host.accounts == [{"uid": 42, "gid": 65534, "cwd": place}]
+    assert host.owners == [(place, 42, 65534)]
     assert not os.path.lexists(place)
     kept = os.stat(str(host.root / "j/kept/packages" / DEB))
     assert (kept.st_uid, kept.st_mode & 0o777) == (os.geteuid(), 0o600)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
+def test_a_command_runs_as_an_account_for_good_or_not_at_all():
+    base = tempfile.mkdtemp(dir="/tmp")
+    try:
+        os.chmod(base, 0o755)
+        place, closed = os.path.join(base, "own"), os.path.join(base, "closed")
+        os.mkdir(place, 0o700)
+        os.chown(place, 42, 65534)
+        os.mkdir(closed, 0o700)
+        account = {"uid": 42, "gid": 65534, "cwd": place}
+        said = commands.run(["sh", "-c", "id -u; id -G; pwd; chown 0 ."], account=account)
+        assert (said["stdout"].decode().split(), said["rc"]) == (["42", "65534", place], 1)
+        with pytest.raises(host_files.HostError):
+            commands.run(["true"], account=dict(account, cwd=closed))
+    finally:
+        shutil.rmtree(base)
 
 
 STATED = [
