@@ -21,7 +21,6 @@ import fnmatch
 import functools
 import os
 import re
-import shutil
 import stat
 import time
 
@@ -46,6 +45,8 @@ CACHES = ("/var/cache/dnf", "/var/cache/libdnf5", "/var/cache/zypp/packages")
 MOST_CACHED = 20000  # names that are looked at in these
 OUTPUT = 32 * host_files.MIB  # of apt-cache: each version that the lists have
 QUICK = 60  # seconds
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+MOST_FOLDERS = 10000  # that are nested
 RPM_FORMAT = "%{NAME}\\t%{ARCH}\\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\\t%{SHA256HEADER}\\n"
 # dpkg(1): states of a package that is installed, and of one that dpkg has not finished
 INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
@@ -170,11 +171,47 @@ def _clear(folder):
 
 
 def _remove_tree(path):
+    """Remove a file or a folder, however deep: apt's account may nest folders in its own. Raise
+    OSError for what stays.
+
+    No link is followed. Each folder is moved up before it is emptied, so that nothing recurs.
+    """
     with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            shutil.rmtree(path)
-        else:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
             os.unlink(path)
+            return
+        top = os.open(path, FOLDER)
+        try:
+            for number in range(MOST_FOLDERS):
+                folders = [name for name in os.listdir(top) if not _unlink(name, top)]
+                if not folders:
+                    break
+                for name in folders:
+                    _empty_folder(name, top, "%d-%s" % (number, name[:20]))
+        finally:
+            os.close(top)
+        os.rmdir(path)
+
+
+def _unlink(name, folder):
+    """Remove a file, and tell whether it was one."""
+    if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        return False
+    os.unlink(name, dir_fd=folder)
+    return True
+
+
+def _empty_folder(name, top, prefix):
+    """Remove a folder of `top`, and move those in it up to `top`."""
+    inner = os.open(name, FOLDER, dir_fd=top)
+    try:
+        for number, entry in enumerate(os.listdir(inner)):
+            if not _unlink(entry, inner):
+                moved = "%s-%d" % (prefix, number)
+                os.rename(entry, moved, src_dir_fd=inner, dst_dir_fd=top)
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=top)
 
 
 def _get_fetching_place(folder):
@@ -266,6 +303,15 @@ class _Keeper(object):
         self.folder, self.fetched = os.path.join(folder, "packages"), _get_fetching_place(folder)
         self.bytes, self.deadline = 0, time.monotonic() + self.limits["seconds"]
 
+    def _get_rest(self, most, why="unread"):
+        """Return the seconds that a program may take, at most as many. Raise NotKept after the time
+        for all: the lock of this host's changes is held meanwhile.
+        """
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise NotKept(why)
+        return min(left, most)
+
     def keep_all(self):
         """Return the packages that are kept, and those that are not, each with the reason. Each
         name that is asked for is in one of both.
@@ -322,15 +368,17 @@ class _Keeper(object):
         stated = every.get(tuple(row))
         if not stated:
             raise NotKept("no-digest" if paths else "no-file")
+        if len(stated) > 1:  # nothing says from which of them it was installed
+            raise NotKept("digests-differ")
+        digest, most = next(iter(stated))
 
         def is_right(taken):
-            return stated.get(taken["sha256"]) == taken["size"]
+            return (taken["sha256"], taken["size"]) == (digest, most)
 
-        most = max(stated.values())
         try:
             return self._take_first(paths, file, is_right, most)
         except NotKept as exc:
-            if str(exc) in ("too-large", "no-room") or not self.limits["download"]:
+            if str(exc) in ("too-large", "no-room", "unread") or not self.limits["download"]:
                 raise
         wanted = "%s=%s" % (_name_deb(name, arch), version)
         return self._fetch(wanted, file, is_right, most)
@@ -340,9 +388,7 @@ class _Keeper(object):
         account cannot write to. All of apt runs as that account: as root it would follow the links
         that another process of the account puts into the folder.
         """
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise NotKept("not-fetched")
+        left = self._get_rest(self.limits["seconds"], "not-fetched")
         self._require_room(most)
         try:
             # `apt-get download` writes to its working directory.
@@ -395,7 +441,7 @@ class _Keeper(object):
             raise NotKept("no-digest")
         # Our copy is asked, which no other program can change.
         copy = os.path.join(self.folder, file)
-        return self._take_first(paths, file, lambda _taken: _is_rpm(copy, header))
+        return self._take_first(paths, file, lambda _taken: _is_rpm(copy, header, self._get_rest))
 
     # --- both
 
@@ -405,6 +451,7 @@ class _Keeper(object):
         """
         reasons = []
         for path in paths:
+            self._get_rest(0)
             try:
                 return self._take(path, file, is_right, most)
             except NotKept as exc:
@@ -514,8 +561,8 @@ def _list_rows(argv, statuses):
 
 
 def _list_stated_digests(wanted):
-    """Return {(name, architecture, version): {digest: size}} as apt's lists state them; None if
-    they were not read.
+    """Return {(name, architecture, version): {(digest, size)}} as apt's lists state them; None if
+    they were not read. Two repositories may have different files of one version.
     """
     if not wanted:
         return {}
@@ -530,7 +577,7 @@ def _list_stated_digests(wanted):
         digest, size = fields.get("SHA256", "").strip(), fields.get("Size", "").strip()
         if SHA256.match(digest) and SIZE.match(size):
             key = tuple(fields.get(name, "") for name in ("Package", "Architecture", "Version"))
-            stated.setdefault(key, {})[digest] = int(size)
+            stated.setdefault(key, set()).add((digest, int(size)))
     return stated
 
 
@@ -547,13 +594,16 @@ def _list_cached_rpms():
     return paths, all(isinstance(exc, FileNotFoundError) for exc in unread)
 
 
-def _is_rpm(path, header):
+def _is_rpm(path, header, get_rest):
     """Tell whether a file is the package with this header, and as a whole what that header says.
-    Raise NotKept if rpm did not answer.
+    Raise NotKept if rpm did not answer. get_rest: the seconds that it may take, of as many.
     """
-    shown = commands.run(["rpm", "-qp", "--nosignature", "--qf", "%{SHA256HEADER}", path], QUICK)
-    checked = commands.run(["rpm", "-K", "--nosignature", path], 2 * QUICK)
-    if shown["rc"] is None or checked["rc"] is None:
+    asked = ["rpm", "-qp", "--nosignature", "--qf", "%{SHA256HEADER}", path]
+    shown = commands.run(asked, timeout=get_rest(QUICK))
+    if shown["rc"] is None:
+        raise NotKept("unread")
+    checked = commands.run(["rpm", "-K", "--nosignature", path], timeout=get_rest(2 * QUICK))
+    if checked["rc"] is None:
         raise NotKept("unread")
     return (
         shown["rc"] == 0

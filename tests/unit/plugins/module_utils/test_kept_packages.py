@@ -156,6 +156,47 @@ def test_a_version_of_the_lists_that_is_not_installed_states_no_digest(host):
     assert [row["why"] for row in ask()["left"]] == ["no-digest"]
 
 
+TWO = [
+    # a second file that the lists state of the same version; why it is not kept
+    (OLD, ""),
+    (NEW, "digests-differ"),
+]
+
+
+@pytest.mark.parametrize(("other", "why"), TWO)
+@pytest.mark.parametrize("cached", [OLD, NEW])
+def test_a_version_that_two_repositories_have_differently_is_not_kept(host, other, why, cached):
+    host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD) + stanza(other)}
+    host.fetches = OLD
+    (host.root / "archives" / DEB).write_bytes(cached)
+    said = ask()
+    assert [row["why"] for row in said["left"]] == [why] * bool(why)
+    assert [row["sha256"] for row in said["kept"]] == ([] if why else [digest(OLD)])
+
+
+DEEP = 3000  # more than Python recurs, and more than a process may have open
+
+
+def test_folders_that_apts_account_has_nested_are_removed(host):
+    top = host.root / "j/fetched"
+    (host.root / "j").mkdir()
+    (host.root / "victim").mkdir()
+    (host.root / "victim/file").touch()
+    top.mkdir()
+    (top / "link").symlink_to(host.root / "victim")
+    inner = os.open(str(top), os.O_RDONLY)
+    for _level in range(DEEP):
+        os.mkdir("a", dir_fd=inner)
+        os.symlink(str(host.root / "victim"), "b", dir_fd=inner)
+        below = os.open("a", os.O_RDONLY, dir_fd=inner)
+        os.close(inner)
+        inner = below
+    os.close(inner)
+    assert ask(packages=[])["error"] is None
+    assert not os.path.lexists(str(top))
+    assert (host.root / "victim/file").exists()
+
+
 def test_a_link_or_a_pipe_in_the_cache_is_no_package(host):
     host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
     (host.root / "elsewhere").write_bytes(OLD)
@@ -327,6 +368,31 @@ def test_a_package_of_rpm_is_kept_only_by_the_header_that_is_installed(
     # our copy is asked, and not the file in the cache
     place = str(host.root / "j/kept/packages")
     assert {os.path.dirname(argv[-1]) for argv in host.ran if argv[1] in ("-qp", "-K")} <= {place}
+
+
+def test_a_slow_rpm_has_one_time_for_all_its_files(host, monkeypatch):
+    names = ["libnvidia-ml", "nvidia-driver", "nvidia-settings"]
+    host.says = {
+        "rpm-q": "".join(OF_RPM.replace("libnvidia-ml", name) for name in names),
+        "rpm-qp": SLOW,
+    }
+    for name in names:
+        path = host.root / "cache/nvidia-1f/packages" / RPM.replace("libnvidia-ml", name)
+        path.write_bytes(OLD)
+    now, given, answer = [0.0], [], commands.run
+
+    def run(argv, timeout=0, **more):
+        if argv[1] == "-qp":  # it hangs, and takes all the time that it gets
+            given.append(timeout)
+            now[0] += timeout
+        return answer(argv, timeout, **more)
+
+    monkeypatch.setattr(commands, "run", run)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(journal_writer, "hold_transaction_lock", _hold_nothing)
+    said = ask(manager="rpm", packages=names, **limited(seconds=90))
+    assert [(row["name"], row["why"]) for row in said["left"]] == [(n, "unread") for n in names]
+    assert given == [60, 30]
 
 
 RPM_SAYS = [
@@ -501,12 +567,11 @@ def test_a_file_that_cannot_be_removed_is_an_error_and_stays_noted(host, monkeyp
     ask()
     ask("settle")
 
-    def refuse(path, ignore_errors=False):
-        if not ignore_errors:
-            raise PermissionError(1, "Operation not permitted", path)
+    def refuse(path, dir_fd=None):
+        raise PermissionError(1, "Operation not permitted", path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", refuse)
+        patch.setattr(os, "unlink", refuse)
         assert "Operation not permitted" in ask("remove", settled=True)["error"]["message"]
     assert read_record(host)["state"] == "settled"
     assert ask("remove", settled=True)["error"] is None

@@ -56,6 +56,8 @@ PREPARING, CHANGING, SETTLED = "preparing", "changing", "settled"
 # A driver of Debian is some 50 packages of 400 MB, with its 32-bit libraries 90.
 MOST_PACKAGES, MOST_BYTES, RESERVE = 200, 2 << 30, 1 << 30
 DOWNLOAD_SECONDS = 600
+# Ubuntu's built modules, and the signatures without which they are not put together.
+BUILT = re.compile(rf"{holding.PREBUILT.pattern}|linux-signatures-nvidia-.*")
 SHOWN = 4  # packages that a sentence names
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 RELEASE_NUMBERS = re.compile(r"[0-9]{3,4}(?:\.[0-9]{1,4}){1,2}")
@@ -65,6 +67,7 @@ STATE = re.compile(r"ok|broken|not-loaded|none")
 REASONS: Mapping[str, Sentence] = {
     "no-file": messages.FILE_GONE,
     "no-digest": messages.DIGEST_UNSTATED,
+    "digests-differ": messages.DIGESTS_DIFFER,
     "other-digest": messages.OTHER_DIGEST,
     "not-fetched": messages.NOT_FETCHED,
     "too-many": messages.MOST_PACKAGES_KEPT,
@@ -232,16 +235,22 @@ def _read_own_hold(facts: holding.HoldingFacts) -> tuple[str, ...]:
 
 
 def list_kept_packages(found: driver_packages.DriverSet) -> tuple[str, ...]:
-    """List the packages without which a driver is not whole: its parts, and whatever else has its
-    release, such as the firmware. A part that dpkg has not finished is one of them, so that the
-    host names it as not kept.
+    """List the packages without which a driver is not whole: its parts, whatever else has its
+    release, such as the firmware, and built modules, which have the version of a kernel. A part
+    that dpkg has not finished is one of them, so that the host names it as not kept.
     """
     whole = [
         p.name
         for p in found.packages
-        if p.part != "other" or (found.release and p.release == found.release)
+        if p.part != "other"
+        or (found.release and p.release == found.release)
+        or BUILT.fullmatch(p.name.partition(":")[0])
     ]
-    half = [name for name, _state in found.half if driver_packages.find_part(name) != "other"]
+    half = [
+        name
+        for name, _state in found.half
+        if driver_packages.find_part(name) != "other" or BUILT.fullmatch(name.partition(":")[0])
+    ]
     every = dict.fromkeys([*whole, *half])
     # a name may have an architecture
     return tuple(n for n in every if re.fullmatch(driver_packages.NAMES, n.partition(":")[0]))

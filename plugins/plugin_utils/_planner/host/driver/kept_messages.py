@@ -22,6 +22,12 @@ DIGEST_UNSTATED = Sentence(
     why="the package manager has a file, and states no digest to compare it with",
     next="Keep the file yourself if you trust it",
 )
+DIGESTS_DIFFER = Sentence(
+    "kept.digests-differ",
+    NOT_KEPT,
+    why="apt's lists state several files of this version, and nothing says which of them is installed",
+    next="See which repositories have it (apt-cache policy PACKAGE), and take the other one out",
+)
 OTHER_DIGEST = Sentence(
     "kept.other-digest",
     NOT_KEPT,

@@ -81,6 +81,24 @@ def test_a_part_that_dpkg_has_not_finished_is_asked_for_as_well() -> None:
     assert list(needs(ROWS, half=half).packages) == [*KEPT, "nvidia-alternative"]
 
 
+BUILT = [
+    # a package of Ubuntu; whether it is kept
+    ("linux-modules-nvidia-535-generic 6.8.0-90.91+1", True),
+    ("linux-modules-nvidia-535-6.8.0-90-generic 6.8.0-90.91+1", True),
+    ("linux-objects-nvidia-535-6.8.0-90-generic 6.8.0-90.91+1", True),
+    ("linux-signatures-nvidia-6.8.0-90-generic 6.8.0-90.91+1", True),
+    ("linux-image-6.8.0-90-generic 6.8.0-90.91", False),
+]
+
+
+@pytest.mark.parametrize(("package", "kept"), BUILT)
+def test_built_modules_are_kept_with_the_version_of_their_kernel(package: str, kept: bool) -> None:
+    name = package.partition(" ")[0]
+    rows = [*ROWS, row(package, UBUNTU)]
+    assert (name in needs(rows).packages) is kept
+    assert (name in needs(ROWS, half=[[name, "unpacked"]]).packages) is kept
+
+
 def as_record(names: list[str]) -> str:
     values = {"writer": "gpufleet.nvidia", "manager": "apt", "packages": names}
     return json.dumps({**values, "release": "535.261.03", "since": "2026-11-01"}, indent=1)
