@@ -45,8 +45,6 @@ CACHES = ("/var/cache/dnf", "/var/cache/libdnf5", "/var/cache/zypp/packages")
 MOST_CACHED = 20000  # names that are looked at in these
 OUTPUT = 32 * host_files.MIB  # of apt-cache: each version that the lists have
 QUICK = 60  # seconds
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-MOST_FOLDERS = 10000  # that are nested
 RPM_FORMAT = "%{NAME}\\t%{ARCH}\\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\\t%{SHA256HEADER}\\n"
 # dpkg(1): states of a package that is installed, and of one that dpkg has not finished
 INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
@@ -78,9 +76,9 @@ def run(request):
 
     request: operation (keep, settle or remove), journal_dir; for keep also manager (dpkg or rpm),
     packages (names), demand (whether each of them has to be kept), record (noted as it is; settle
-    takes it in place of an unreadable one), release (commands that let the packages go) and limits:
-    most (packages), bytes, reserve (bytes that stay free), seconds (for all downloads), download
-    (whether apt may fetch a package).
+    takes it in place of an unreadable one), release (commands that let the packages go: {"argv",
+    "undo"}, undo is None for one without) and limits: most (packages), bytes, reserve (bytes that
+    stay free), seconds (for all keeping), download (whether apt may fetch a package).
     """
     commands.asked_for[:] = request.get("environment") or []
     try:
@@ -117,10 +115,10 @@ def _keep(request, folder):
         return {"refused": True, "left": left}
     rows = {"kept": kept, "left": left}
     journal_writer.write_json(os.path.join(folder, ROWS), rows)
-    released = _release(request)
     record = dict(record, state=CHANGING, kept=len(kept), left=len(left))
-    journal_writer.write_json(os.path.join(folder, RECORD), record)
-    return dict(released, state=CHANGING, **rows)
+    note = functools.partial(journal_writer.write_json, os.path.join(folder, RECORD), record)
+    released = _release(request, note)
+    return dict(released, state=PREPARING if "error" in released else CHANGING, **rows)
 
 
 def _keep_again(request, folder):
@@ -163,55 +161,11 @@ def _remove_folder(folder):
 
 def _clear(folder):
     """Remove all but the record. Raise OSError for a file that stays."""
-    _remove_tree(_get_fetching_place(folder))
+    host_files.remove_deep_tree(_get_fetching_place(folder))
     for name in sorted(os.listdir(folder)):
         if name != RECORD:
-            _remove_tree(os.path.join(folder, name))
+            host_files.remove_deep_tree(os.path.join(folder, name))
     journal_writer.sync_directory(folder)
-
-
-def _remove_tree(path):
-    """Remove a file or a folder, however deep: apt's account may nest folders in its own. Raise
-    OSError for what stays.
-
-    No link is followed. Each folder is moved up before it is emptied, so that nothing recurs.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
-            os.unlink(path)
-            return
-        top = os.open(path, FOLDER)
-        try:
-            for number in range(MOST_FOLDERS):
-                folders = [name for name in os.listdir(top) if not _unlink(name, top)]
-                if not folders:
-                    break
-                for name in folders:
-                    _empty_folder(name, top, "%d-%s" % (number, name[:20]))
-        finally:
-            os.close(top)
-        os.rmdir(path)
-
-
-def _unlink(name, folder):
-    """Remove a file, and tell whether it was one."""
-    if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-        return False
-    os.unlink(name, dir_fd=folder)
-    return True
-
-
-def _empty_folder(name, top, prefix):
-    """Remove a folder of `top`, and move those in it up to `top`."""
-    inner = os.open(name, FOLDER, dir_fd=top)
-    try:
-        for number, entry in enumerate(os.listdir(inner)):
-            if not _unlink(entry, inner):
-                moved = "%s-%d" % (prefix, number)
-                os.rename(entry, moved, src_dir_fd=inner, dst_dir_fd=top)
-    finally:
-        os.close(inner)
-    os.rmdir(name, dir_fd=top)
 
 
 def _get_fetching_place(folder):
@@ -280,19 +234,43 @@ def _are_rows(rows, kinds):
     )
 
 
-def _release(request):
-    """Run the commands that let the packages go. Raise HostError for one that fails."""
-    ran = []
-    for argv in request.get("release") or []:
-        answer = commands.run(argv, timeout=2 * QUICK)
-        ran.append({"argv": list(argv), "rc": answer["rc"]})
-        if answer["rc"] != 0:
-            said = commands.decode_answer(answer)
-            raise host_files.HostError(
-                "failed",
-                "%s: %s" % (" ".join(argv), (said["stderr"] or said["stdout"]).strip()[-600:]),
-            )
+def _release(request, note=None):
+    """Run the commands that let the packages go, then `note`. Return {"ran"}.
+
+    If one of them fails, run the undos in reverse, and return {"ran", "error"}: the commands that
+    could not be undone. The hold of their packages is gone.
+    """
+    ran, begun = [], []
+    try:
+        for command in request.get("release") or []:
+            begun.append(command)
+            ran.append({"argv": list(command["argv"]), "rc": _run_or_raise(command["argv"])})
+        if note:
+            note()
+    except (OSError, host_files.HostError) as exc:
+        stays = [command["argv"] for command in reversed(begun) if not _undo(command)]
+        texts = [getattr(exc, "message", str(exc))]
+        texts += ["perhaps not held any more, by: %s" % " ".join(argv) for argv in stays]
+        error = {"message": host_files.cut_middle("; ".join(texts)), "next": ""}
+        return {"ran": [row for row in ran if row["argv"] in stays], "error": error}
     return {"ran": ran}
+
+
+def _undo(command):
+    """Take a command back, and tell whether that worked."""
+    try:
+        return bool(command["undo"]) and _run_or_raise(command["undo"]) == 0
+    except (OSError, host_files.HostError):
+        return False
+
+
+def _run_or_raise(argv):
+    answer = commands.run(argv, timeout=2 * QUICK)
+    if answer["rc"] != 0:
+        said = commands.decode_answer(answer)
+        text = (said["stderr"] or said["stdout"]).strip()[-600:]
+        raise host_files.HostError("failed", "%s: %s" % (" ".join(argv), text))
+    return answer["rc"]
 
 
 class _Keeper(object):
@@ -403,11 +381,11 @@ class _Keeper(object):
                 raise NotKept("not-fetched")
             return self._take(path, file, is_right, most)
         finally:
-            _remove_tree(self.fetched)
+            host_files.remove_deep_tree(self.fetched)
 
     def _make_fetching_place(self):
         """Make the folder, and return the account that owns it: root on a host without apt's."""
-        _remove_tree(self.fetched)
+        host_files.remove_deep_tree(self.fetched)
         os.mkdir(self.fetched, 0o700)
         accounts = host_files.map_id_names("", "passwd")
         uid = next((uid for uid, name in accounts.items() if name == FETCHER), 0)

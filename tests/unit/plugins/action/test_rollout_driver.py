@@ -42,7 +42,12 @@ from tests.unit.rollout_looks import looked
 
 PACKAGES = ("libcuda1", "nvidia-kernel-dkms")
 NEEDS = kept_driver.KeepingNeeds(
-    "apt", "dpkg", PACKAGES, (("apt-mark", "unhold", "libcuda1"),), (), 1795726800.0
+    "apt",
+    "dpkg",
+    PACKAGES,
+    ((("apt-mark", "unhold", "libcuda1"), ("apt-mark", "hold", "libcuda1")),),
+    (),
+    1795726800.0,
 )
 NONE = kept_driver.KeepingNeeds("apt", "dpkg", (), (), (), 1795726800.0)
 ANSWER: dict[str, Any] = {
@@ -133,7 +138,8 @@ def test_the_host_gets_the_demand_and_the_driver_of_now(
     played.play("keep", looked(advice=advice), keeping=keeping)
     (asked,) = played.asked
     assert (asked["operation"], asked["packages"], asked["demand"]) == ("keep", packages, demand)
-    assert asked["release"] == [["apt-mark", "unhold", "libcuda1"]]
+    undo = ["apt-mark", "hold", "libcuda1"]
+    assert asked["release"] == [{"argv": ["apt-mark", "unhold", "libcuda1"], "undo": undo}]
     noted = {key: asked["record"][key] for key in ("driver", "release", "gpus", "before")}
     assert noted == {
         "driver": "ok", "release": "550.163.01", "gpus": 8, "before": ["keeping.parts-differ"],

@@ -448,7 +448,7 @@ def test_a_change_that_was_not_judged_keeps_the_packages_of_before_it(host):
     assert (read_record(host)["state"], read_record(host)["kept"]) == ("changing", 1)
     # the change has gone half way, and its controller has died
     host.says = {"dpkg-query": INSTALLED.replace("535.261.03", "550.163.01"), "apt-cache": ""}
-    again = ask(release=[["apt-mark", "unhold", "libcuda1"]])
+    again = ask(release=[FREE])
     assert (again["again"], again["left"]) == (True, [])
     assert [row["file"] for row in again["kept"]] == [DEB], "as it was kept before the change"
     assert again["ran"] == [{"argv": ["apt-mark", "unhold", "libcuda1"], "rc": 0}]
@@ -470,7 +470,11 @@ def test_the_packages_of_a_judged_change_make_room_for_those_of_the_next(host):
     assert sorted(os.listdir(str(host.root / "j/kept/packages"))) == ["SHA256SUMS", DEB]
 
 
-UNHOLD = {"release": [["apt-mark", "unhold", "libcuda1"]]}
+FREE = {
+    "argv": ["apt-mark", "unhold", "libcuda1"],
+    "undo": ["apt-mark", "hold", "libcuda1"],
+}
+UNHOLD = {"release": [FREE]}
 DEMANDS = [
     # whether the package is in the cache, asked by; whether it is refused
     (True, {"demand": True}, False),
@@ -588,10 +592,40 @@ def test_a_record_that_cannot_be_read_is_a_change_that_was_not_judged(host, text
 
 
 def test_a_hold_that_cannot_be_released_is_an_error(host):
-    host.says = {"apt-mark": (1, "")}
+    host.says = {"apt-markunhold": (1, "")}
     said = ask(packages=[], **UNHOLD)
     assert said["error"]["message"] == "apt-mark unhold libcuda1: refused"
     assert read_record(host)["state"] == "preparing", "no task of the user's runs"
+
+
+LOCKS = [
+    # what fails; the commands that run then, in their order, and those that stay
+    ("dnf two", ["sed one", "dnf two", "dnf again", "sed back"], []),
+    ("record", ["sed one", "dnf two", "dnf again", "sed back"], []),
+    ("dnf two, sed back", ["sed one", "dnf two", "dnf again", "sed back"], ["sed one"]),
+    ("sed one", ["sed one", "sed back"], []),
+    ("", ["sed one", "dnf two"], ["sed one", "dnf two"]),
+]
+
+
+@pytest.mark.parametrize(("fails", "runs", "stays"), LOCKS)
+def test_a_release_whose_preparation_fails_is_undone(host, monkeypatch, fails, runs, stays):
+    pairs = [("sed one", "sed back"), ("dnf two", "dnf again")]
+    release = [{"argv": argv.split(), "undo": undo.split()} for argv, undo in pairs]
+    host.says = {name.replace(" ", ""): (1, "") for name in fails.split(", ")}
+    write = journal_writer.write_json
+
+    def fill(path, values):
+        if fails == "record" and values.get("state") == "changing":
+            raise OSError(28, "No space left on device")
+        write(path, values)
+
+    monkeypatch.setattr(journal_writer, "write_json", fill)
+    said = ask(packages=[], release=release)
+    assert [" ".join(argv) for argv in host.ran] == runs
+    assert [" ".join(row["argv"]) for row in said["ran"]] == stays
+    assert bool(said["error"]) is bool(fails)
+    assert said["state"] == read_record(host)["state"] == ("preparing" if fails else "changing")
 
 
 def test_nothing_is_done_if_the_place_is_not_roots_alone(host, monkeypatch):

@@ -181,14 +181,15 @@ class KeepingNeeds:
     """What is kept before a change of the driver, and released for it.
 
     manager: apt, dnf or zypper. database: dpkg or rpm. packages: by their names. release: commands
-    that take the hold of this collection back, of the packages `released`. others: packages that a
+    that take the hold of this collection back, of the packages `released`, each with its undo, None
+    for one without. others: packages that a
     person holds. epoch: the time of the host, in seconds since 1970.
     """
 
     manager: str = ""
     database: str = "none"
     packages: tuple[str, ...] = ()
-    release: tuple[tuple[str, ...], ...] = ()
+    release: tuple[tuple[tuple[str, ...], tuple[str, ...] | None], ...] = ()
     others: tuple[str, ...] = ()
     epoch: float = 0.0
     released: tuple[str, ...] = ()
@@ -219,7 +220,10 @@ def read_keeping_needs(policy: Policy, obs: Observation) -> KeepingNeeds:
         manager=facts.manager.value,
         database=installed.manager,
         packages=wanted,
-        release=tuple(tuple(command["argv"]) for command in released.commands),
+        release=tuple(
+            (tuple(command["argv"]), tuple(command["undo"]) if command["undo"] else None)
+            for command in released.commands
+        ),
         others=tuple(name for name in held if name not in ours),
         epoch=facts.epoch,
         released=tuple(difference.path for difference in released.differences),
@@ -271,7 +275,10 @@ def build_keeping_request(
         "manager": needs.database,
         "packages": list(needs.packages) if keeps else [],
         "demand": keeping == "require",
-        "release": [list(argv) for argv in needs.release],
+        "release": [
+            {"argv": list(argv), "undo": list(undo) if undo else None}
+            for argv, undo in needs.release
+        ],
         "limits": {
             "most": MOST_PACKAGES,
             "bytes": MOST_BYTES,

@@ -125,7 +125,8 @@ def test_only_the_hold_of_this_collection_is_released_for_the_change(
 ) -> None:
     rows = [[*r[:3], r[0] in held, ""] for r in ROWS]
     found = needs(rows, as_record(ours) if ours else "", policy)
-    assert found.release == ((("apt-mark", "unhold", *released),) if released else ())
+    commands = (("apt-mark", "unhold", *released), ("apt-mark", "hold", *released))
+    assert found.release == ((commands,) if released else ())
     assert list(found.released) == released
     assert list(found.others) == others
 
