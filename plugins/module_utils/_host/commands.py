@@ -9,7 +9,6 @@ left in ours. Host side: standard library only, Python 3.6. Nothing ever goes th
 """
 
 import contextlib
-import functools
 import os
 import selectors
 import signal
@@ -27,17 +26,14 @@ GRACE = 0.5
 asked_for = []
 
 
-def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None, account=None):
+def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None, become=None):
     """Run a command. Return {"rc", "stdout", "stderr", "timed_out", "truncated"}.
 
     The streams are bytes. rc is None after a timeout. Raise HostError if the command cannot be
     started, or must not be.
 
     process: {"pid", "ticks"} of the process whose program this is, wherever it lies. argv[0] names
-    the program that this must be.
-
-    account: {"uid", "gid", "cwd"} as which the command runs instead of ours, and where: it never
-    has a right of root's.
+    the program that this must be. become: called in the child before the program.
     """
     if (
         not isinstance(argv, (list, tuple))
@@ -49,7 +45,7 @@ def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None
         )
     with _open_program(argv[0], process) as (program, fds):
         found = dict(_search_path(process), **dict(env or {}))
-        return _run(argv, program, fds, timeout, cap, stdin, found, account)
+        return _run(argv, program, fds, timeout, cap, stdin, found, become)
 
 
 @contextlib.contextmanager
@@ -79,7 +75,7 @@ def _search_path(process):
     return {"PATH": paths[0].decode("utf-8", "surrogateescape")} if paths and paths[0] else {}
 
 
-def _run(argv, program, fds, timeout, cap, stdin, env, account):
+def _run(argv, program, fds, timeout, cap, stdin, env, become):
     try:
         # A plain program: it has no AnsibleModule, whose run_command() knows no process groups.
         child = subprocess.Popen(  # pylint: disable=ansible-bad-function
@@ -93,13 +89,11 @@ def _run(argv, program, fds, timeout, cap, stdin, env, account):
             stderr=subprocess.PIPE,
             env=_build_environment(env),
             cwd="/",
-            preexec_fn=functools.partial(_become, account) if account else None,
+            preexec_fn=become,
             start_new_session=True,
         )
     except OSError as exc:
         raise host_files.build_os_error(exc, argv[0])
-    except subprocess.SubprocessError as exc:  # the account could not be taken
-        raise host_files.HostError("failed", "%s: %s" % (argv[0], exc))
     timed_out = True
     try:
         streams, timed_out, truncated = _drain(child, time.monotonic() + timeout, cap, stdin or b"")
@@ -112,14 +106,6 @@ def _run(argv, program, fds, timeout, cap, stdin, env, account):
         "timed_out": timed_out,
         "truncated": truncated,
     }
-
-
-def _become(account):
-    """Become an account for good, between fork and exec. An error keeps the command from starting."""
-    os.setgroups([])
-    os.setgid(account["gid"])
-    os.setuid(account["uid"])
-    os.chdir(account["cwd"])  # as this account: a directory of root's stays closed
 
 
 def decode_answer(answer):

@@ -20,8 +20,6 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import loade
 MIB = 1024 * 1024
 MAX_LINKS = 40  # the kernel's own limit
 MAX_ENTRIES = 4096
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MOST_FOLDERS = 10000  # that are nested
 DEFAULT_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _KINDS = {
     stat.S_IFREG: "file",
@@ -361,50 +359,3 @@ def identify_program(root, path):
     return (
         None if status is None else "%d:%d:%d" % (status.st_ino, status.st_size, status.st_mtime_ns)
     )
-
-
-def remove_deep_tree(path):
-    """Remove a file or a folder, however deep: the account that it belongs to may nest folders.
-    Raise OSError for what stays.
-
-    No link is followed. Each folder is moved up before it is emptied, so that nothing recurs.
-    """
-    try:
-        status = os.lstat(path)
-    except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(status.st_mode):
-        os.unlink(path)
-        return
-    top = os.open(path, _FOLDER)
-    try:
-        for _level in range(_MOST_FOLDERS):
-            folders = [name for name in os.listdir(top) if not _remove_file(name, top)]
-            if not folders:
-                break
-            for name in folders:
-                _empty_folder(name, top)
-    finally:
-        os.close(top)
-    os.rmdir(path)
-
-
-def _remove_file(name, folder):
-    """Remove a file, and tell whether it was one."""
-    if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-        return False
-    os.unlink(name, dir_fd=folder)
-    return True
-
-
-def _empty_folder(name, top):
-    """Remove a folder of `top`, and move those in it up to `top`."""
-    inner = os.open(name, _FOLDER, dir_fd=top)
-    try:
-        for entry in os.listdir(inner):
-            if not _remove_file(entry, inner):
-                # a name that nobody else could have taken before
-                os.rename(entry, os.urandom(16).hex(), src_dir_fd=inner, dst_dir_fd=top)
-    finally:
-        os.close(inner)
-    os.rmdir(name, dir_fd=top)

@@ -22,10 +22,12 @@ import functools
 import os
 import re
 import stat
+import subprocess
 import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     commands,
+    deep_folders,
     host_files,
     journal,
     loader,
@@ -161,10 +163,10 @@ def _remove_folder(folder):
 
 def _clear(folder):
     """Remove all but the record. Raise OSError for a file that stays."""
-    host_files.remove_deep_tree(_get_fetching_place(folder))
+    deep_folders.remove_deep_tree(_get_fetching_place(folder))
     for name in sorted(os.listdir(folder)):
         if name != RECORD:
-            host_files.remove_deep_tree(os.path.join(folder, name))
+            deep_folders.remove_deep_tree(os.path.join(folder, name))
     journal_writer.sync_directory(folder)
 
 
@@ -370,28 +372,32 @@ class _Keeper(object):
         self._require_room(most)
         try:
             # `apt-get download` writes to its working directory.
-            account = dict(self._make_fetching_place(), cwd=self.fetched)
+            uid, gid = self._make_fetching_place()
+            become = functools.partial(_become, uid, gid, self.fetched)
             argv = ["apt-get", "-qq", "download", wanted]
             try:
-                answer = commands.run(argv, timeout=left, account=account)
-            except host_files.HostError:  # such as a folder that this account may not enter
+                answer = commands.run(argv, timeout=left, become=become)
+            except (
+                subprocess.SubprocessError,
+                host_files.HostError,
+            ):  # it may not enter the folder
                 raise NotKept("not-fetched")
             path = os.path.join(self.fetched, file)
             if answer["rc"] != 0 or not _is_there(path):
                 raise NotKept("not-fetched")
             return self._take(path, file, is_right, most)
         finally:
-            host_files.remove_deep_tree(self.fetched)
+            deep_folders.remove_deep_tree(self.fetched)
 
     def _make_fetching_place(self):
         """Make the folder, and return the account that owns it: root on a host without apt's."""
-        host_files.remove_deep_tree(self.fetched)
+        deep_folders.remove_deep_tree(self.fetched)
         os.mkdir(self.fetched, 0o700)
         accounts = host_files.map_id_names("", "passwd")
         uid = next((uid for uid, name in accounts.items() if name == FETCHER), 0)
         gid = NOBODYS_GROUP if uid else 0
         os.chown(self.fetched, uid, gid)
-        return {"uid": uid, "gid": gid}
+        return uid, gid
 
     # --- rpm
 
@@ -500,6 +506,16 @@ def _digest_file(path, most, write=None):
                 write(chunk)
     finally:
         os.close(fd)
+
+
+def _become(uid, gid, folder):
+    """Become an account for good, in a folder that it may enter. An error keeps the program from
+    starting.
+    """
+    os.setgroups([])
+    os.setgid(gid)
+    os.setuid(uid)
+    os.chdir(folder)
 
 
 def _leave(why):

@@ -4,11 +4,13 @@
 """Files of packages that are kept on a host: which ones, by which digest, within which limits."""
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
 import pathlib
 import shutil
+import subprocess
 import tempfile
 import time
 import types
@@ -62,13 +64,13 @@ def host(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "chown", lambda *args: found.owners.append(args))
     monkeypatch.setattr(host_files, "map_id_names", lambda _root, _of: {0: "root", 42: "_apt"})
 
-    def run(argv, timeout=0, cap=0, account=None):
+    def run(argv, timeout=0, cap=0, become=None):
         found.ran.append(argv)
         ended = {"rc": 0, "stdout": b"", "stderr": b"refused", "truncated": False}
         if "download" in argv:
-            found.accounts.append(account)
+            found.accounts.append(become.args)
             if found.fetches is not None:
-                (pathlib.Path(account["cwd"]) / DEB).write_bytes(found.fetches)
+                (pathlib.Path(become.args[2]) / DEB).write_bytes(found.fetches)
             return {**ended, "rc": 0 if found.fetches is not None else 100}
         said = found.says.get(argv[0] + argv[1], found.says.get(argv[0], ""))
         if isinstance(said, dict):
@@ -214,7 +216,7 @@ def test_apt_runs_as_its_own_account_in_a_folder_outside_what_is_kept(host):
     place = str(host.root / "j/fetched")
     assert [argv[0] for argv in host.ran if "download" in argv] == ["apt-get"]
     # root, which apt would follow a link of that account as, is none of them
-    assert host.accounts == [{"uid": 42, "gid": 65534, "cwd": place}]
+    assert host.accounts == [(42, 65534, place)]
     assert host.owners == [(place, 42, 65534)]
     assert not os.path.lexists(place)
     kept = os.stat(str(host.root / "j/kept/packages" / DEB))
@@ -230,11 +232,13 @@ def test_a_command_runs_as_an_account_for_good_or_not_at_all():
         os.mkdir(place, 0o700)
         os.chown(place, 42, 65534)
         os.mkdir(closed, 0o700)
-        account = {"uid": 42, "gid": 65534, "cwd": place}
-        said = commands.run(["sh", "-c", "id -u; id -G; pwd; chown 0 ."], account=account)
+        become = functools.partial(kept_packages._become, 42, 65534)
+        said = commands.run(
+            ["sh", "-c", "id -u; id -G; pwd; chown 0 ."], become=functools.partial(become, place)
+        )
         assert (said["stdout"].decode().split(), said["rc"]) == (["42", "65534", place], 1)
-        with pytest.raises(host_files.HostError):
-            commands.run(["true"], account=dict(account, cwd=closed))
+        with pytest.raises(subprocess.SubprocessError):
+            commands.run(["true"], become=functools.partial(become, closed))
     finally:
         shutil.rmtree(base)
 
