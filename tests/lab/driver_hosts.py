@@ -16,9 +16,9 @@ from pathlib import Path
 from . import driverrpms, hosts, rpmrepo, userland
 from .lab import Lab
 
-PLACE = "/root/repository"
+PLACE = "/srv/driver"  # apt reads it by its own account
 INDEX = f"""
-cd {PLACE}; rm -f Packages Release
+cd {PLACE}; chmod -R a+rX .; rm -f Packages Release
 for deb in *.deb; do
     dpkg-deb --field $deb
     printf 'Filename: ./%s\\nSize: %s\\nSHA256: %s\\n\\n' $deb $(stat -c %s $deb) $(sha256sum $deb | cut -d ' ' -f 1)
