@@ -89,7 +89,7 @@ def build_need_cells(row: needs.Row) -> list[str]:
     ]  # fmt: skip
 
 
-def name_way(row: driver_change.Row) -> str:
+def name_way(row: driver_change.FindingRow) -> str:
     """Return what becomes of a host with a finding after a change of its driver."""
     if row.blocks:
         return "stays out"

@@ -85,7 +85,7 @@ def run(request):
     commands.asked_for[:] = request.get("environment") or []
     try:
         base = journal.get_journal_directory("", request["journal_dir"])
-        act = {"keep": _keep, "settle": _settle, "remove": _remove}[request["operation"]]
+        act = {"keep": _keep, "settle": _settle_change, "remove": _remove}[request["operation"]]
         with journal_writer.hold_transaction_lock(
             base, "the keeping of packages", keep=True, wait=QUICK
         ):
@@ -134,7 +134,7 @@ def _keep_again(request, folder):
     return dict(answer, **dict(rows or {}, **_release(request)))
 
 
-def _settle(request, folder):
+def _settle_change(request, folder):
     """Note that the change has been judged and the host is well."""
     record = _read_record(folder)
     if record is None:

@@ -50,7 +50,7 @@ UNKNOWN_RELEASE = "an unknown release"
 
 
 @dc.dataclass(frozen=True)
-class Row:
+class FindingRow:
     """A finding after a change. blocks: it keeps the host out of service, a unit's only where its
     verdict is `wrong`. why: the reason for that, for people. packaged: it keeps the host out, as
     advice too, where packages of the host bring the driver, since no driver container does then.
@@ -68,59 +68,59 @@ NEXT_BOOT = "the next boot ends with no GPU, and may come when work is on the ho
 NO_SERVICE = "the module does not serve the GPU"
 NO_CUDA = "CUDA does not start"
 OWNERS = "it was so before, and the driver fits now; a hold is the choice of the host's owner"
-ROWS: tuple[Row, ...] = (
-    Row(keeping.PARTS_DIFFER, True, REFUSE),
-    Row(keeping.HALF_INSTALLED, True, UNFINISHED),
-    Row(keeping.TO_BE_REINSTALLED, True, UNFINISHED),
-    Row(keeping.TWICE_INSTALLED, True, UNFINISHED),
-    Row(keeping.NEXT_KERNEL_LACKS_MODULE, True, NEXT_BOOT),
-    Row(keeping.NEXT_KERNEL_OTHER_MODULE, True, NEXT_BOOT),
-    Row(keeping.HEADERS_MISSING, True, NEXT_BOOT),
-    Row(keeping.BUILD_FAILED, True, NEXT_BOOT),
-    Row(keeping.DKMS_STOPS, True, NEXT_BOOT),
-    Row(keeping.NOUVEAU_LOADED, True, NO_SERVICE),
-    Row(keeping.NOUVEAU_NOT_KEPT_OUT, True, NEXT_BOOT),
-    Row(keeping.UNSIGNED_MODULE, True, NO_SERVICE),
-    Row(keeping.KEY_NOT_ENROLLED, True, NO_SERVICE),
-    Row(keeping.SIGNATURES_ENFORCED, True, NO_SERVICE),
-    Row(keeping.OPEN_ON_OLD_GPU, True, NO_SERVICE),
-    Row(keeping.PROPRIETARY_ON_NEW_GPU, True, NO_SERVICE),
-    Row(keeping.NO_DRIVER_FOR_OLD_GPU, True, NO_SERVICE),
-    Row(keeping.NOT_CHECKED, True, "an unknown match counts as no match"),
-    Row(
+ROWS: tuple[FindingRow, ...] = (
+    FindingRow(keeping.PARTS_DIFFER, True, REFUSE),
+    FindingRow(keeping.HALF_INSTALLED, True, UNFINISHED),
+    FindingRow(keeping.TO_BE_REINSTALLED, True, UNFINISHED),
+    FindingRow(keeping.TWICE_INSTALLED, True, UNFINISHED),
+    FindingRow(keeping.NEXT_KERNEL_LACKS_MODULE, True, NEXT_BOOT),
+    FindingRow(keeping.NEXT_KERNEL_OTHER_MODULE, True, NEXT_BOOT),
+    FindingRow(keeping.HEADERS_MISSING, True, NEXT_BOOT),
+    FindingRow(keeping.BUILD_FAILED, True, NEXT_BOOT),
+    FindingRow(keeping.DKMS_STOPS, True, NEXT_BOOT),
+    FindingRow(keeping.NOUVEAU_LOADED, True, NO_SERVICE),
+    FindingRow(keeping.NOUVEAU_NOT_KEPT_OUT, True, NEXT_BOOT),
+    FindingRow(keeping.UNSIGNED_MODULE, True, NO_SERVICE),
+    FindingRow(keeping.KEY_NOT_ENROLLED, True, NO_SERVICE),
+    FindingRow(keeping.SIGNATURES_ENFORCED, True, NO_SERVICE),
+    FindingRow(keeping.OPEN_ON_OLD_GPU, True, NO_SERVICE),
+    FindingRow(keeping.PROPRIETARY_ON_NEW_GPU, True, NO_SERVICE),
+    FindingRow(keeping.NO_DRIVER_FOR_OLD_GPU, True, NO_SERVICE),
+    FindingRow(keeping.NOT_CHECKED, True, "an unknown match counts as no match"),
+    FindingRow(
         keeping.PROPRIETARY_ON_GB10,
         False,
         "some releases serve it, and the driver's state shows which do",
     ),
-    Row(keeping.WILL_MOVE, False, OWNERS),
-    Row(keeping.MOVES_AT_BOOT, False, OWNERS),
-    Row(keeping.APT_UNREAD, False, OWNERS),
-    Row(keeping.LOCKED_ELSEWHERE, False, OWNERS),
-    Row(keeping.LOCKS_IDLE, False, OWNERS),
-    Row(keeping.PINNED_ELSEWHERE, False, OWNERS),
-    Row(cdi.CORE_LIBRARIES_MISSING, True, NO_CUDA),
-    Row(driver.OTHER_LIBRARIES, True, "a container may get either of the two"),
-    Row(driver.OTHER_MODULE_AFTER_REBOOT, True, NEXT_BOOT),
-    Row(driver.NO_MODULE_AFTER_REBOOT, True, NEXT_BOOT),
-    Row(driver.GPUS_LOST, True, "the driver before it may have served them"),
-    Row(driver.GPUS_HELD, False, "a person keeps them from containers"),
-    Row(driver.GPUS_EXCLUDED, False, "a person keeps them from containers"),
-    Row(platform.FM_ABSENT, True, NO_CUDA),
-    Row(platform.FM_OTHER_VERSION, True, NO_CUDA),
-    Row(platform.FM_OFF, True, NO_CUDA),
-    Row(platform.FM_FAILED, True, NO_CUDA),
-    Row(platform.NVLSM_ABSENT, True, "the fabric does not come up", packaged=True),
-    Row(platform.IMEX_OTHER_VERSION, True, REFUSE),
-    Row(platform.IMEX_TWICE, True, "claims of ComputeDomains fail"),
-    Row(platform.DOMAINS_TOO_OLD, True, "claims of ComputeDomains fail"),
-    Row(
+    FindingRow(keeping.WILL_MOVE, False, OWNERS),
+    FindingRow(keeping.MOVES_AT_BOOT, False, OWNERS),
+    FindingRow(keeping.APT_UNREAD, False, OWNERS),
+    FindingRow(keeping.LOCKED_ELSEWHERE, False, OWNERS),
+    FindingRow(keeping.LOCKS_IDLE, False, OWNERS),
+    FindingRow(keeping.PINNED_ELSEWHERE, False, OWNERS),
+    FindingRow(cdi.CORE_LIBRARIES_MISSING, True, NO_CUDA),
+    FindingRow(driver.OTHER_LIBRARIES, True, "a container may get either of the two"),
+    FindingRow(driver.OTHER_MODULE_AFTER_REBOOT, True, NEXT_BOOT),
+    FindingRow(driver.NO_MODULE_AFTER_REBOOT, True, NEXT_BOOT),
+    FindingRow(driver.GPUS_LOST, True, "the driver before it may have served them"),
+    FindingRow(driver.GPUS_HELD, False, "a person keeps them from containers"),
+    FindingRow(driver.GPUS_EXCLUDED, False, "a person keeps them from containers"),
+    FindingRow(platform.FM_ABSENT, True, NO_CUDA),
+    FindingRow(platform.FM_OTHER_VERSION, True, NO_CUDA),
+    FindingRow(platform.FM_OFF, True, NO_CUDA),
+    FindingRow(platform.FM_FAILED, True, NO_CUDA),
+    FindingRow(platform.NVLSM_ABSENT, True, "the fabric does not come up", packaged=True),
+    FindingRow(platform.IMEX_OTHER_VERSION, True, REFUSE),
+    FindingRow(platform.IMEX_TWICE, True, "claims of ComputeDomains fail"),
+    FindingRow(platform.DOMAINS_TOO_OLD, True, "claims of ComputeDomains fail"),
+    FindingRow(
         platform.FM_ABSENT_KUBERNETES, False, "a driver container may bring its own", packaged=True
     ),
-    Row(platform.FM_IN_RACK, False, "the GPUs work without it"),
-    Row(platform.IMEX_NOT_MASKED, False, "claims work until something starts the unit"),
-    Row(platform.IMEX_BY_HOST, False, "a gate of the DRA driver may want it so"),
-    Row(platform.IMEX_FAILED, False, "jobs or the DRA driver may start IMEX"),
-    Row(platform.PERSISTENCE_OFF, False, "the first container waits, and works"),
+    FindingRow(platform.FM_IN_RACK, False, "the GPUs work without it"),
+    FindingRow(platform.IMEX_NOT_MASKED, False, "claims work until something starts the unit"),
+    FindingRow(platform.IMEX_BY_HOST, False, "a gate of the DRA driver may want it so"),
+    FindingRow(platform.IMEX_FAILED, False, "jobs or the DRA driver may start IMEX"),
+    FindingRow(platform.PERSISTENCE_OFF, False, "the first container waits, and works"),
 )
 BLOCKING: frozenset[str] = frozenset(row.row.code for row in ROWS if row.blocks)
 RETURNING: frozenset[str] = frozenset(row.row.code for row in ROWS if not row.blocks)
@@ -129,23 +129,25 @@ OF_PLATFORM = "platform."
 
 
 @dc.dataclass(frozen=True)
-class Finding:
+class BlockingFinding:
     """A finding that keeps a host out of service."""
 
     code: str
     text: str
 
 
-def list_blocking_findings(look: Mapping[str, Any]) -> list[Finding]:
+def list_blocking_findings(look: Mapping[str, Any]) -> list[BlockingFinding]:
     """List the findings of a look at a host that keep it out of service, in the order of the table."""
     advised = [
-        Finding(code, text) for text in look.get("advice") or () if (code := read_code(text))
+        BlockingFinding(code, text)
+        for text in look.get("advice") or ()
+        if (code := read_code(text))
     ]
     # Of a unit the verdict counts as well: one code may be wrong on one host and advice on another.
     units = (look.get("platform") or {}).get("needs") or ()
     told = [f for f in advised if f.code in BLOCKING and not f.code.startswith(OF_PLATFORM)]
     told += [
-        Finding(str(unit.get("code")), str(unit.get("why")))
+        BlockingFinding(str(unit.get("code")), str(unit.get("why")))
         for unit in units
         if (unit.get("verdict") == "wrong" and unit.get("code") not in RETURNING)
         or (get_installed(look) and unit.get("code") in BLOCKING_PACKAGED)
@@ -154,7 +156,7 @@ def list_blocking_findings(look: Mapping[str, Any]) -> list[Finding]:
     told = [f for f in told if f.code not in accepted]
     unknown = str((look.get("platform") or {}).get("unknown") or "")
     told += (
-        [Finding(UNKNOWN_UNITS, str(messages.UNITS_UNKNOWN.fill(problem=unknown)))]
+        [BlockingFinding(UNKNOWN_UNITS, str(messages.UNITS_UNKNOWN.fill(problem=unknown)))]
         if unknown
         else []
     )
@@ -268,7 +270,9 @@ def explain_bad_change(
     return None
 
 
-def list_new_findings(look: Mapping[str, Any], before: kept_driver.DriverChange) -> list[Finding]:
+def list_new_findings(
+    look: Mapping[str, Any], before: kept_driver.DriverChange
+) -> list[BlockingFinding]:
     """List what keeps a host out and counts after the change. If the driver has not moved, a
     finding of before is not blamed on the change.
     """
