@@ -328,11 +328,8 @@ def test_every_layer_of_a_single_test_is_built_before_the_tests() -> None:
     """The step before the parts builds those that roots.MORE_LAYERS names, and a part may build
     none.
     """
-    named = {
-        name
-        for name in ("STRACE", "UDEV", "SELINUX")
-        if any(getattr(roots, name) in sets for sets in roots.MORE_LAYERS.values())
-    }
+    built = [packages for sets in roots.MORE_LAYERS.values() for packages in sets]
+    named = {name for name, value in vars(roots).items() if value in built}
     calls = [
         call
         for folder in ("integration", "faults")
