@@ -39,7 +39,7 @@ READERS = {
     "a unit on a host": "projector.project_file(text.encode(), unit_places.keep_command(docker.READ_FLAGS))",
     "variables on a host": "projector.project_file(text.encode(), unit_places.keep_assignments(docker.READ_FLAGS, {'A': '', 'B': 'path'}))",
     "a unit that makes specs": "projector.project_file(text.encode(), cdi_generators.GENERATES), re.search(cdi_generators.COMMAND, text)",
-    "sources of apt": "[bool(apt_sources._stops_at(line)) for line in text.splitlines()]",
+    "sources of apt": "any(apt_sources._stops_at(line) for line in text.splitlines())",
     "sources of apt on a host": "projector.project_file(text.encode(), apt_sources.keep_apt_lines('https://a.example/b/'))",
     "apt's configuration": "apt_conf.read_apt_conf([text])",
     "apt's configuration on a host": "projector.project_file(text.encode(), package_movers.APT_KEEP)",
