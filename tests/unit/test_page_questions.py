@@ -18,7 +18,7 @@ WITHOUT_QUESTIONS = {"README.md"}
 
 
 def list_unanswered(text: str, questions: list[dict[str, Any]]) -> list[str]:
-    """Return the questions of which the page lacks a part of the answer."""
+    """Return the questions whose answer the page lacks, or a part of it."""
     return [
         question["ask"]
         for question in questions

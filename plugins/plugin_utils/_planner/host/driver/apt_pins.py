@@ -151,7 +151,7 @@ def _spells_version(pin: Pin, version: str) -> bool:
 def list_pinned(
     pins: Sequence[Pin], packages: Iterable[tuple[str, str]], verdict: Verdict
 ) -> list[tuple[str, Pin]]:
-    """List the packages of which the preferences make this, each with the record. packages: name
+    """List the packages that the preferences treat so, each with the record. packages: name
     and installed version.
     """
     judged = ((name, judge_pins(pins, name, version)) for name, version in packages)

@@ -183,7 +183,7 @@ class DriverSet:
         return [name for name, several in versions.items() if len(several) > 1]
 
     def list_unfinished(self) -> list[str]:
-        """List the packages of which an interrupted run has left a part, each with dpkg's word for
+        """List the packages that an interrupted run has left in part, each with dpkg's word for
         its state. Tools beside the driver do not count.
         """
         twice = self.list_twice_installed() if self.manager == "rpm" else []

@@ -215,7 +215,7 @@ def _parse_toml_locks(text: str, path: str) -> tuple[Lock, ...]:
 
 
 def _list_toml_tables(values: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    """List the tables of an array, of which a host's file may have anything else."""
+    """List the tables of an array. A host's file may have anything else in it."""
     tables = values.get(key)
     return (
         [table for table in tables if isinstance(table, dict)] if isinstance(tables, list) else []
