@@ -69,7 +69,7 @@ def test_the_page_names_the_release_that_is_asked() -> None:
         [program("1.20"), "--version"], capture_output=True, text=True, check=True
     )
     version = done.stdout.split()[-1]
-    assert f"its release {version} does in" in " ".join(PAGE.split())
+    assert f"`nvidia-ctk` are about its release {version}," in " ".join(PAGE.split())
 
 
 def test_a_second_run_writes_again_and_says_so(tmp_path: Path) -> None:

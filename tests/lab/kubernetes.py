@@ -36,6 +36,7 @@ TREE = Path(__file__).with_name("tree") / "kubelet"
 GROUP = "kubernetes"  # of processes, beside the groups of the hosts
 API = f"https://{network.GATEWAY}:6443"
 ETCD = "http://127.0.0.1:2379"
+STORE, SERVER = "server", "kube-apiserver"  # the first is etcd, by the name of its package
 NOT_READY = "node.kubernetes.io/not-ready"
 PATIENCE = 120
 CONTAINERD, CRIO = "/run/containerd/containerd.sock", "/var/run/crio/crio.sock"
@@ -57,6 +58,7 @@ class Cluster:
         self.lab = lab
         self.place = place
         self.programs, self.controllers = go_tool(programs), CONTROLLERS[programs]
+        self.spawned: dict[str, subprocess.Popen[bytes]] = {}
         self.tokens: dict[str, tuple[str, str, str]] = {
             name: (secrets.token_hex(16), *who) for name, who in ACCOUNTS.items()
         }
@@ -95,9 +97,13 @@ class Cluster:
             for name, (token, user, group) in self.tokens.items()
         ]
         (self.place / "tokens.csv").write_text("\n".join(lines) + "\n")
-        for name, arguments in self._processes().items():
-            self._spawn(name, arguments)
+        processes = self._processes()
+        for name in (STORE, SERVER):
+            self._spawn(name, processes.pop(name))
         self.until("the API server to be ready", ["get", "--raw", "/readyz"])
+        # The controllers end by themselves if the API is not healthy 10 s after their start.
+        for name, arguments in processes.items():
+            self._spawn(name, arguments)
         for name in nodes:
             self._join(name)
         self.ready(nodes)
@@ -124,6 +130,7 @@ class Cluster:
                 taints = self.get(f"node/{name}")["spec"].get("taints", [])
                 if NOT_READY not in [taint["key"] for taint in taints]:
                     break
+                self._require_processes()
 
     def until(self, what: str, arguments: Sequence[str]) -> str:
         """Return what kubectl prints once the command succeeds. LabError if it does not in time."""
@@ -131,6 +138,7 @@ class Cluster:
             done = self._kubectl(arguments)
             if done.returncode == 0:
                 return done.stdout
+            self._require_processes()
         raise AssertionError("until() ends by itself")
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
@@ -183,7 +191,7 @@ class Cluster:
         join = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', f"{group}/cgroup.procs"]
         with (self.place / f"{name}.log").open("wb") as log:
             command = [*join, *self.lab.inside([str(self.programs / name), *arguments])]
-            subprocess.Popen(
+            self.spawned[name] = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -192,24 +200,29 @@ class Cluster:
                 cwd=self.place,
             )
 
-    def _processes(self) -> dict[str, list[str]]:
-        """Return programs with their flags, in the order of their start.
-
-        Each one tries again until the one before is there.
+    def _require_processes(self) -> None:
+        """Raise LabError, with the last words of its log, if a process of the cluster has ended:
+        what it was to do is waited for in vain.
         """
+        for name, process in self.spawned.items():
+            if process.poll() is not None:
+                words = (self.place / f"{name}.log").read_text(errors="replace")[-2000:]
+                raise LabError(f"{name} ended with status {process.returncode}: {words}")
+
+    def _processes(self) -> dict[str, list[str]]:
+        """Return programs with their flags, in the order of their start."""
         place = self.place
         signing = str(place / "service-accounts.key")
         return {
-            # etcd, by the name of its package. Its data is never needed after a loss of this
-            # machine's power.
-            "server": [
+            # Its data is never needed after a loss of this machine's power.
+            STORE: [
                 "--data-dir",
                 str(place / "etcd"),
                 "--unsafe-no-fsync",
                 "--log-level",
                 "warn",
             ],
-            "kube-apiserver": [
+            SERVER: [
                 *(
                     "--etcd-servers",
                     ETCD,
