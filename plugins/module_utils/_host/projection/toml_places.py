@@ -32,9 +32,11 @@ _BASIC_LINES = re.compile(r'[^"\\\x00-\x08\x0b-\x1f\x7f]*')
 _LITERAL_LINES = re.compile(r"[^'\x00-\x08\x0b-\x1f\x7f]*")
 # Rules that few files need, as texts: re takes longer to compile these than to read a file by the
 # others, and keeps what it has compiled.
-_ESCAPE = r'\\(?:([btnfr"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))'
+_CODE = r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))"
 _FOLD = r"\\[ \t]*\r?\n(?:[ \t\n]+|\r\n)*"
-_ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
+_ESCAPED = {"\\b": "\b", "\\t": "\t", "\\n": "\n", "\\f": "\f", "\\r": "\r", '\\"': '"'}
+# Escapes of one letter with the text before each: many at once, and so few that re stays small.
+_ESCAPES = r'(?:[^"\\\x00-\x08\x0a-\x1f\x7f]*\\[btnfr"\\]){0,2000}'
 _WORD = re.compile(r"true|false|[+-]?(?:inf|nan)")
 # {0,2000} for *: longer ones are refused anyway, and re takes some hundred bytes for each step of a
 # group.
@@ -354,7 +356,7 @@ class _TomlScanner(object):
                 return here + 1
             if sign != "\\":
                 raise self.build_error("toml-string", at)
-            here = self.escape(here).end()
+            here = self.scan_escapes(here)
 
     def scan_string_lines(self, at, quote):
         """Return the end of a string in three quotes: up to two quotes may stand before the closing
@@ -366,7 +368,7 @@ class _TomlScanner(object):
             sign = self.text[here : here + 1]
             if sign == "\\":
                 folded = re.compile(_FOLD).match(self.text, here)
-                here = folded.end() if folded else self.escape(here).end()
+                here = folded.end() if folded else self.scan_escapes(here)
                 continue
             if self.text.startswith("\r\n", here):
                 here += 2
@@ -380,12 +382,16 @@ class _TomlScanner(object):
                 return run
             here = run
 
-    def escape(self, at):
-        match = re.compile(_ESCAPE).match(self.text, at)
-        code = int(match.group(2) or match.group(3) or "0", 16) if match else -1
+    def scan_escapes(self, at):
+        """Return the end of the escape here, and of those of one letter that follow it."""
+        end = re.compile(_ESCAPES).match(self.text, at).end()
+        if end > at:
+            return end
+        match = re.compile(_CODE).match(self.text, at)
+        code = int(match.group(1) or match.group(2), 16) if match else -1
         if not match or code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
             raise self.build_error("toml-escape", at)
-        return match
+        return match.end()
 
     def decode_string(self, start, end, lines):
         """Return the text of a string. Bytes that are not UTF-8 become lone surrogates."""
@@ -397,11 +403,16 @@ class _TomlScanner(object):
         raw = raw.replace("\r\n", "\n")
         if self.text[start] == "'" or "\\" not in raw:
             return raw
-        return re.sub("(?:%s)|%s" % (_FOLD, _ESCAPE), _find_meaning, raw)
+        return "\\".join(map(_decode_escapes, raw.split("\\\\")))
 
 
-def _find_meaning(found):
-    short, code = found.group(1), found.group(2) or found.group(3)
-    if short:
-        return _ESCAPED[short]
-    return chr(int(code, 16)) if code else ""
+def _decode_escapes(raw):
+    """Return the meaning of a text in which each backslash begins an escape, none of which is an
+    escaped backslash. Folds go first and codes last: what these make begins no escape.
+    """
+    if "\\" not in raw:
+        return raw
+    raw = re.sub(_FOLD, "", raw)
+    for escape, meaning in _ESCAPED.items():
+        raw = raw.replace(escape, meaning)
+    return re.sub(_CODE, lambda found: chr(int(found.group(1) or found.group(2), 16)), raw)
