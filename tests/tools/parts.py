@@ -62,36 +62,35 @@ def pytest_part(name: str, load: float, *tests: str) -> Part:
 LAB: dict[str, tuple[str, ...]] = {
     "story": ("absent", "check_mode", "main_line"),
     "rollout": ("rollout_fleet",),
-    "pods": ("kubernetes_apply", "kubernetes_pods"),
+    "pods": ("kubernetes_pods",),
     "what leaves": ("bad_input", "failed_queries", "what_leaves"),
     "first day": ("first_day", "docker"),
     "newest engines": ("newest_engines",),
     "ways": ("transport", "local_user", "oldest_core"),
     "faults": ("faults",),
     "rollback": ("rollback", "executor"),
-    "two engines": ("two_engines", "other_writers"),
-    "cdi": ("cdi_engines", "cdi_spec", "freshness"),
+    "cdi": ("cdi_engines", "cdi_spec"),
     "host_verify": ("host_verify",),
-    "packages": ("rpm_hosts", "bundle"),
     "managers": ("k3s", "crio_hook"),
-    "sharing": ("device_nodes", "sharing"),
     "driver": ("driver_hold", "driver_branches", "gpu_health"),
     # a cluster's processes end with its lab, so each has one of its own
     "night: hand over": ("hand_over",),
     "night: kubernetes": ("rollout_kubernetes",),
-    "night: objects": ("kubernetes_objects",),
+    "night: objects": ("kubernetes_apply", "kubernetes_objects"),
     "night: rollout": ("rollout", "waves", "weeks_later"),
     "night: secrets": ("hidden_bytes",),
     "night: disasters": ("disasters", "faults_adoption", "taken_back_whole"),
     "night: operator": ("gpu_operator", "gpu_operator_crio", "nvidia_ctk_hosts", "spelled_options"),
     "night: managers": ("k0s", "k3s_detected", "microk8s"),
-    "night: cdi": ("cdi_mig", "cdi_validated", "cdi_bad_hosts"),
+    "night: cdi": ("cdi_mig", "cdi_validated", "cdi_bad_hosts", "freshness"),
     "night: drain": ("drain_slurm",),
     "night: driver": ("driver_change",),
-    "night: packages": ("apt_upgrade",),
+    "night: packages": ("apt_upgrade", "rpm_hosts", "bundle"),
     "night: driver locks": ("driver_locks",),
     "night: documents": ("example_projects", "examples", "known_bad", "metrics", "reports"),
-    "night: sharing": ("sharing_mps",),
+    "night: sharing": ("device_nodes", "sharing", "sharing_mps"),
+    "night: two engines": ("two_engines", "other_writers"),
+    "night: page": ("report_page",),
     "night: newest kubernetes": ("newest_kubernetes",),
     "night: each release": ("each_release",),
     "night: other ways": ("other_ways",),
@@ -143,10 +142,30 @@ FIRST_ROLLOUT = f"{ROLLOUTS}.py"  # takes as long as all others that `make test`
 LONG_ROLLOUTS = tuple(
     f"{ROLLOUTS}_{name}.py" for name in ("approved", "cost", "settings", "stats", "told")
 )
+# What no host of another can tell, and what the pages promise: other playbooks wait for the night.
+DAILY = tuple(
+    f"{PLAYBOOKS}/test_{name}.py"
+    for name in (
+        "facts",
+        "lying_hosts",
+        "no_packages",
+        "outside",
+        "pasted",
+        "preloaded",
+        "runs",
+        "shown_output",
+        "tutorial",
+        "unread_variables",
+        "words_of_a_host",
+        "words_of_sources",
+    )
+)
 # The releases of ansible-core between the oldest that is promised and the newest.
 BETWEEN = ("2.17", "2.18", "2.19", "2.20")
 # What `make test` leaves to `make nightly` -> the reason. docs/testing.md has this table.
 NIGHTLY = {
+    "playbooks: other rollouts": "`playbooks: rollout` plays 20 rollouts, `lab: rollout` twelve real hosts with what goes wrong",
+    "playbooks: others": "`playbooks` plays what a host could do to the controller; drains, reports and the archive change seldom",
     "playbooks: long": "the planner's tests judge the rules, the lab's parts roll out on real hosts; five files play 38 rollouts",
     "unit-2.16": "`oldest core` runs those of them that Ansible's own code decides; the rest is Python that 2.21 runs as well",
     "unit-2.16: planner": "the planner imports nothing of Ansible, so only its Python, 3.11, is another one",
@@ -157,7 +176,7 @@ NIGHTLY = {
     "playbooks-2.16": "`oldest core` plays the file that leans on the core most; seven files take five minutes",
     "playbooks-2.16: others": "they lean on no detail that changed between 2.16 and 2.21",
     "playbooks-2.18": "what differs between 2.16 and 2.21 differs on one of those two as well",
-    "archive": "by day `playbooks` builds the archive and installs it; Galaxy's judge has its say before a pull request is merged",
+    "archive": "`sanity-2.21` judges the archive as it is installed; Galaxy's judge has its say before a pull request is merged",
     "sanity-2.21: all files": "there and by pylint it finds style, as ruff does by day; a pull request has all files judged by all tests",
     "sanity-2.19": "2.21 knows all that the older releases know of tests; a result changes only with files that are shipped",
     "sanity-2.20": "as 2.19",
@@ -166,7 +185,7 @@ NIGHTLY = {
     "mutants": "200 changed lines of the planner, each judged by tests, take two hours",
     "lab: night: hand over": "13 plays on a cluster take five minutes; `drain: kubernetes` has its drains on an API",
     "lab: night: kubernetes": "`drain: kubernetes` has the drains on an API that answers, `lab: rollout` the rest",
-    "lab: night: objects": "`lab: pods` applies the same documents to a real API; this one asks whose each field is",
+    "lab: night: objects": "`drain: kubernetes` has the same modules on an API that answers, `lab: pods` the pods; a cluster takes minutes",
     "lab: night: rollout": "`lab: rollout` takes twelve hosts through a week with a failed canary, a lost host and a killed controller",
     "lab: night: secrets": "`lab: what leaves` plants secrets in the same places; unit tests draw configurations around them",
     "lab: night: disasters": "`lab: rollback` and `lab: faults` strike the same transaction; these take what is rare",
@@ -175,10 +194,12 @@ NIGHTLY = {
     "lab: night: cdi": "`lab: cdi` has the specs of usual hosts; unit tests have MIG and broken hosts as trees",
     "lab: night: drain": "`lab: rollout` drains a host of a real Slurm; what goes wrong there is in unit tests, too",
     "lab: night: driver": "`lab: driver` moves the same drivers and reboots; this one rolls them out on five hosts, with what goes wrong",
-    "lab: night: packages": "`lab: packages` has dnf and zypper up and down, `lab: story` has apt",
+    "lab: night: packages": "`lab: story` installs by apt; dnf and zypper differ by tables that unit tests have",
     "lab: night: driver locks": "`lab: driver` holds a real driver with apt; the locks of dnf and zypper are tables in unit tests",
     "lab: night: documents": "what they play is played elsewhere; pages and examples change seldom",
-    "lab: night: sharing": "`lab: sharing` has the other ways to share; MPS waits for its daemons",
+    "lab: night: sharing": "`lab: pods` shares a GPU by time; device nodes and MPS are tables in unit tests, too",
+    "lab: night: two engines": "`lab: rollback` has the same transaction for one engine, `lab: story` hosts with others' files",
+    "lab: night: page": "a browser looks at the page of a report; it changes with one template",
     "lab: night: newest kubernetes": "`lab: pods` has a real cluster of an older release; the newer one takes minutes to compile",
     "lab: night: each release": "`lab: story`, `lab: newest engines` and `lab: rollback` have each engine, this one each release",
     "lab: night: other ways": "`lab: ways` has sudo and both ways of a program; these are su, doas, passwords, a jump host and Paramiko",
@@ -252,7 +273,7 @@ def played() -> list[Part]:
     return [
         pytest_part("playbooks: rollout", BUSY, FIRST_ROLLOUT),
         pytest_part("playbooks: other rollouts", BUSY, *rollouts()),
-        pytest_part("playbooks", BUSY, PLAYBOOKS, f"--ignore-glob={ROLLOUTS}*"),
+        pytest_part("playbooks", BUSY, *DAILY),
         matrix_part("oldest core", "core-2-16-oldest"),
         target("archive"),
     ]
@@ -264,9 +285,11 @@ def releases() -> list[Part]:
 
     They are long rollouts, and other releases of ansible-core, Python and PyYAML.
     """
+    aside = [f"--ignore={path}" for path in DAILY]
     newest = f"host-3-{sys.version_info.minor}"  # the part `unit` runs the host side's tests on it
     return [
         pytest_part("playbooks: long", BUSY, *LONG_ROLLOUTS),
+        pytest_part("playbooks: others", BUSY, PLAYBOOKS, f"--ignore-glob={ROLLOUTS}*", *aside),
         matrix_part("playbooks-2.16: others", "core-2-16-other-playbooks"),
         matrix_part("playbooks-2.16", "core-2-16-playbooks"),
         matrix_part("playbooks-2.18", "core-2-18-playbooks"),

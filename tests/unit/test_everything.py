@@ -66,6 +66,7 @@ def test_every_test_file_is_in_just_one_part() -> None:
         *files,
         *rollouts,
         *parts.LONG_ROLLOUTS,
+        *parts.DAILY,
         "tests/unit",
         parts.PLANNER,
         parts.PLAYBOOKS,
@@ -78,11 +79,12 @@ def test_every_test_file_is_in_just_one_part() -> None:
         for word in part.command
         if word.startswith("--ignore")
     ]
-    own_parts = [f"--ignore={path}" for path in (parts.PLANNER, parts.PLAYBOOKS)]
+    own_parts = [f"--ignore={path}" for path in (parts.PLANNER, parts.PLAYBOOKS, *parts.DAILY)]
     assert sorted(left_out) == sorted([*own_parts, f"--ignore-glob={parts.ROLLOUTS}*"]), (
         "what one part leaves out is a part of its own"
     )
-    assert [path for path in parts.LONG_ROLLOUTS if not (ROOT / path).is_file()] == []
+    paths = (*parts.LONG_ROLLOUTS, *parts.DAILY)
+    assert [path for path in paths if not (ROOT / path).is_file()] == []
 
 
 def test_each_smaller_run_is_a_part_of_the_greater_one() -> None:
