@@ -17,7 +17,7 @@ from tests.integration.containers import Inside
 from tests.lab import cgroup, device_plugin, images
 from tests.lab.artefacts import LabError
 from tests.lab.inventory import RECORD
-from tests.lab.kubernetes import Cluster
+from tests.lab.kubernetes import PAUSE, Cluster
 
 REFUSED = ("Failed", "FailedCreatePodSandBox")  # events
 NVIDIA_MAJOR = 195
@@ -71,7 +71,7 @@ class Pods:
         name = self._create(
             node, {"command": ["sleep", "600"], "resources": {"limits": {resource: str(number)}}}
         )
-        for _turn in cgroup.until(f"the pod {name} to run or to be refused", 60):
+        for _turn in cgroup.until(f"the pod {name} to run or to be refused", 60, PAUSE):
             status = self.cluster.get("pod", name)["status"]
             if status["phase"] in ("Running", "Failed"):
                 return name, str(status.get("message") or "")
@@ -119,7 +119,7 @@ class Pods:
 
     def _refused(self, name: str) -> str:
         """Return '' once the pod has ended well, or else why its container does not run."""
-        for _turn in cgroup.until(f"the pod {name} to end or to be refused", 60):
+        for _turn in cgroup.until(f"the pod {name} to end or to be refused", 60, PAUSE):
             with contextlib.suppress(LabError):
                 self.cluster.kubectl(
                     "wait",

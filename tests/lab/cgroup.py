@@ -72,14 +72,16 @@ def _remove_group(path: Path) -> None:
         return
 
 
-def until(what: str, patience: float = PATIENCE) -> Iterator[int]:
+def until(what: str, patience: float = PATIENCE, pause: float = 0.02) -> Iterator[int]:
     """Yield the turns of a loop that waits for a condition. LabError if the loop has not ended in
     time.
+
+    pause: seconds between two looks; a look that starts a program is dearer than one at a file.
     """
     end = time.monotonic() + patience
     turn = 0
     while time.monotonic() < end:
         yield turn
         turn += 1
-        time.sleep(0.02)
+        time.sleep(pause)
     raise LabError(f"Waited {patience:.0f} seconds for {what}, in vain.")

@@ -39,6 +39,7 @@ ETCD = "http://127.0.0.1:2379"
 STORE, SERVER = "server", "kube-apiserver"  # the first is etcd, by the name of its package
 NOT_READY = "node.kubernetes.io/not-ready"
 PATIENCE = 120
+PAUSE = 0.2  # kubectl takes about as long itself
 CONTAINERD, CRIO = "/run/containerd/containerd.sock", "/var/run/crio/crio.sock"
 # Name in the API, group, by the file that its kubeconfig has.
 ACCOUNTS = {
@@ -126,6 +127,7 @@ class Cluster:
             for _turn in cgroup.until(
                 f"the taint {NOT_READY} to leave the node {name}. The logs are in {self.place}",
                 PATIENCE,
+                PAUSE,
             ):
                 taints = self.get(f"node/{name}")["spec"].get("taints", [])
                 if NOT_READY not in [taint["key"] for taint in taints]:
@@ -134,7 +136,7 @@ class Cluster:
 
     def until(self, what: str, arguments: Sequence[str]) -> str:
         """Return what kubectl prints once the command succeeds. LabError if it does not in time."""
-        for _turn in cgroup.until(f"{what}. The logs are in {self.place}", PATIENCE):
+        for _turn in cgroup.until(f"{what}. The logs are in {self.place}", PATIENCE, PAUSE):
             done = self._kubectl(arguments)
             if done.returncode == 0:
                 return done.stdout
