@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from environments import ROOT
-from parts import LOGS, Part, fast, matrix, nightly, parts
+from parts import LOGS, Part, fast, matrix, name_file, nightly, parts
 
 TABLES = {"--fast": fast, "--matrix": matrix, "--nightly": nightly}
 # seconds; a part that hangs ends before a run that should take 20 minutes has taken an hour
@@ -193,6 +193,8 @@ class Run:
         interrupt ends those that run.
         """
         self.logs.mkdir(parents=True, exist_ok=True)
+        for report in self.logs.glob("*.xml"):  # of durations, from an earlier run
+            report.unlink()
         found = []
         with take_interrupts(), make_folder_in_memory() as self.folder:
             try:
@@ -283,7 +285,7 @@ class Run:
             finish(process)
 
     def _log(self, part: Part) -> Path:
-        return self.logs / f"{re.sub('[^a-z0-9.]+', '-', part.name)}.log"
+        return self.logs / name_file(part.name, "log")
 
 
 def await_end(process: subprocess.Popen[bytes], seconds: float) -> bool:

@@ -12,6 +12,7 @@ nowhere is in the part `lab: others`, so none can be forgotten.
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,8 @@ BUSY, JUDGING, WAITING = 0.66, 0.5, 0.44
 # Gigabytes: a dozen hosts with what they write to their disks, which are in memory; and what runs
 # on this machine alone.
 HOSTS_NEED, OTHERS_NEED = 3.0, 1.0
+
+LOGS = CACHE / "test-logs"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,11 @@ class Part:
         return HOSTS_NEED if self.load == WAITING else OTHERS_NEED
 
 
+def name_file(part: str, ending: str) -> str:
+    """Return the name of a part's file in the folder of the logs."""
+    return f"{re.sub('[^a-z0-9.]+', '-', part)}.{ending}"
+
+
 def target(name: str, load: float = BUSY) -> Part:
     """Return the part that makes one target of the Makefile."""
     return Part(name, ("make", "--no-print-directory", name), load)
@@ -49,11 +57,12 @@ def target(name: str, load: float = BUSY) -> Part:
 def pytest_part(name: str, load: float, *tests: str) -> Part:
     """Return a part that runs some of the tests.
 
-    What they print goes to a file, so their durations disturb no reader.
+    What they print goes to a file, so their durations disturb no reader. All durations stand beside
+    it, for durations.py.
     """
-    return Part(
-        name, (sys.executable, "-m", "pytest", "-q", "--durations=10", *tests), load, counted=True
-    )
+    report = f"--junitxml={LOGS / name_file(name, 'xml')}"
+    command = (sys.executable, "-m", "pytest", "-q", "--durations=10", report, *tests)
+    return Part(name, command, load, counted=True)
 
 
 # name -> files of tests/integration; the longest first. A part whose name is in NIGHTLY waits for
@@ -360,6 +369,3 @@ def mixed(waiting: list[Part], busy: list[Part]) -> list[Part]:
         if number % 2 and rest:
             found.append(rest.pop(0))
     return [*found, *rest]
-
-
-LOGS = CACHE / "test-logs"

@@ -187,6 +187,23 @@ def test_no_two_parts_have_one_log() -> None:
     assert len({run._log(part) for part in parts.nightly()}) == len(parts.nightly())
 
 
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.unit.test_a" name="test_one[x]" time="1.5"/>
+<testcase classname="tests.unit.test_a.TestB" name="test_two" time="0.5"/>
+<testcase classname="tests.unit.core.test_c" name="test_three" time="3"/>
+</testsuite></testsuites>"""
+
+
+def test_durations_are_told_by_file(tmp_path: Path) -> None:
+    import durations
+
+    (tmp_path / "unit.xml").write_text(REPORT)
+    (tmp_path / "unit.log").write_text("")
+    seconds, tests = durations.count_files(tmp_path)
+    assert seconds == {"tests/unit/test_a.py": 2.0, "tests/unit/core/test_c.py": 3.0}
+    assert tests == {"tests/unit/test_a.py": 2, "tests/unit/core/test_c.py": 1}
+
+
 def test_a_part_that_fails_is_shown_and_the_others_go_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -270,7 +287,7 @@ def test_a_part_that_cannot_be_found_has_failed(tmp_path: Path) -> None:
     [
         ([1.0, 1.0, 1.0, 1.0], 100.0, 2),
         ([0.5, 0.5, 0.5, 0.5, 0.5], 100.0, 4),
-        ([0.5, 0.5, 0.5, 0.5, 0.5], 7.0, 2),  # hosts need 3 each
+        ([0.44, 0.44, 0.44, 0.44, 0.44], 7.0, 2),  # hosts need 3 each
         ([3.0, 3.0], 100.0, 1),  # more than there is: alone
         ([0.5, 0.5], 1.0, 1),
     ],
@@ -279,6 +296,9 @@ def test_parts_run_side_by_side_as_far_as_processors_and_memory_go(
     tmp_path: Path, loads: list[float], memory: float, most: int
 ) -> None:
     """Each part waits until as many run as may, and says how many it has seen."""
+    import parts
+
+    assert parts.WAITING == 0.44, "the load by which a part on hosts is known"
     place = tmp_path / "here"
     place.mkdir()
     code = (
