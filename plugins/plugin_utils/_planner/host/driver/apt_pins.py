@@ -45,13 +45,15 @@ _COUNTS = re.compile(r"[\w:-]+|[\w:-][\w:.-]*\.pref", re.ASCII)
 # Above this one a version wins over each repository, also over the target release.
 TARGET_RELEASE = 990
 NATIVE = "native"  # the architecture of the system
+ALL_PACKAGES = ("*",)
 MOST_PINS, MOST_NAMES, LONGEST_NAME = 256, 32, 128
+MOST_WILD = 4  # signs that stand for others, of a name
 
 
 @dc.dataclass(frozen=True)
 class Pin:
-    """A record that names packages. path: of its file. names: patterns of packages. version: a
-    pattern of versions, '' for one that names a repository.
+    """A record. path: of its file. names: patterns of packages; ALL_PACKAGES of a record for all of them.
+    version: a pattern of versions, '' for one that names a repository.
     """
 
     path: str
@@ -66,7 +68,8 @@ class Pin:
 
     def is_about(self, name: str) -> bool:
         """Tell whether it names a package. Without an architecture it is about the system's."""
-        return bool(self._rule.match(name if ":" in name else f"{name}:{NATIVE}"))
+        named = name if ":" in name else f"{name}:{NATIVE}"
+        return self.names != ALL_PACKAGES and bool(self._rule.match(named))
 
 
 def _translate_name(pattern: str) -> str:
@@ -99,8 +102,8 @@ def read_pins(obs: Observation) -> tuple[Pin, ...]:
 
 
 def parse_pins(path: str, text: str) -> tuple[Pin, ...]:
-    """Return the records of a file that name packages. One for all packages gives way to each
-    version's own priority, and is left out.
+    """Return the records of a file. One for all packages may name a repository alone: apt itself
+    passes over one that names a version.
     """
     records = []
     lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
@@ -108,19 +111,31 @@ def parse_pins(path: str, text: str) -> tuple[Pin, ...]:
         pairs = re.findall(r"(?m)^([\w-]+):(.*)$", record)
         fields = {key.lower(): value.strip() for key, value in pairs}
         every = fields.get("package", "").split()[:MOST_NAMES]
-        names = tuple(name for name in every if len(name) <= LONGEST_NAME)
+        names = tuple(name for name in every if _is_compared(name))
         kind, _blank, version = fields.get("pin", "").partition(" ")
         priority = fields.get("pin-priority", "")
-        if names in ((), ("*",)) or not kind or not re.fullmatch(r"[+-]?\d{1,6}", priority):
+        if not names or not kind or not re.fullmatch(r"[+-]?\d{1,6}", priority):
             continue
         wanted = version.strip() if kind.lower() == "version" else ""
+        if wanted and names == ALL_PACKAGES:
+            continue
         records.append(Pin(path, names, wanted, int(priority)))
     return tuple(records)
 
 
+def _is_compared(name: str) -> bool:
+    """Tell whether a pattern is short and plain enough to be compared with very many names."""
+    return len(name) <= LONGEST_NAME and len(re.findall(r"[*?\[]", name)) <= MOST_WILD
+
+
 def judge_pins(pins: Sequence[Pin], name: str, version: str) -> PinnedPackage:
-    """Judge the records of one package. version: the installed one."""
+    """Judge the records of one package. version: the installed one.
+
+    A record for all packages decides about a version that no record of the package fits: what its
+    repository has newer may come by it.
+    """
     own = [pin for pin in pins if pin.is_about(name)]
+    every = [pin for pin in pins if pin.names == ALL_PACKAGES]
     first = next((pin for pin in own if _fits(pin, version)), None)
     if first and first.version == "*" and first.priority < 0:
         return PinnedPackage("kept", first)  # no version may come
@@ -129,7 +144,7 @@ def judge_pins(pins: Sequence[Pin], name: str, version: str) -> PinnedPackage:
     wins = max(others, key=lambda pin: pin.priority, default=None)
     if wins and wins.priority > max(TARGET_RELEASE, reached - 1):
         return PinnedPackage("elsewhere", wins)
-    rivals = any(pin.priority >= reached for pin in own if not pin.version)
+    rivals = any(pin.priority >= reached for pin in (*own, *every) if not pin.version)
     wanted = first and first.priority > TARGET_RELEASE and not rivals
     if first and wanted and _spells_version(first, version):
         return PinnedPackage("kept", first)

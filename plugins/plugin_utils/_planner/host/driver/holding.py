@@ -232,10 +232,9 @@ def _require_usable_locks(
     if dnf:
         _require_plugin(locks)
     for file in locks.files:
-        if dnf or file.path == package_locks.LOCKS[2]:
-            line = package_locks.find_broken_lock(owned_file.require_readable(file))
-            if line:
-                raise PlanError(messages.LOCKS_UNREAD.fill(line=line), where=file.path, line=line)
+        line = package_locks.find_broken_lock(owned_file.require_readable(file))
+        if line:
+            raise PlanError(messages.LOCKS_UNREAD.fill(line=line), where=file.path, line=line)
     if dnf:
         _require_no_other_version(facts, everything)
 
@@ -594,8 +593,11 @@ def _plan_unlocking(
     why: Message,
 ) -> Plan:
     """Plan to take locks of dnf out. Of packages that have moved or are gone they are not made
-    again: dnf locks what is installed.
+    again: dnf locks what is installed. A file that others than root can change is left alone, since
+    the editor of root would follow their links.
     """
+    if facts.movers.value.locks.distrust:
+        return Plan()
     index, specs = facts.movers.value.locks.index, _read_locked_specs(facts)
     lasting = [p for p in still if not specs or write_spec(p) in specs]
     moved = [p.name for p in still if specs and write_spec(p) not in specs]

@@ -63,6 +63,7 @@ LOCK_KEEPS: tuple[Keep, ...] = (
         "patterns": [
             r"^solvable_name:[ \t]*[\w*?\[\].+-]+[ \t]*$",
             r"^match_type:[ \t]*[a-z]+[ \t]*$",
+            r"^type:[ \t]*package[ \t]*$",
             r"^(?:type|version|repo|install_status|complex|query_string):",
         ],
     },
@@ -86,6 +87,7 @@ _ARCHITECTURE = re.compile(r"\.(?:\*|noarch|x86_64|aarch64|i[3-6]86|ppc64le|s390
 _VERSION = re.compile(r"(?:(\d+):)?([\d*?\[][^:-]*)")
 _WILD = re.compile(r"[*?\[]")
 MOST_LOCKS, MOST_PATTERNS = 1 << 13, 64
+MOST_VERSIONS = 64  # of one name that are compared; those behind count as not named
 MOST_BYTES, LONGEST_LOCK = 1 << 18, 1 << 8  # of one file, of a name
 NO = ("0", "no", "false", "off")  # of configparser, by which dnf reads its plugins' files
 
@@ -121,6 +123,10 @@ class LockIndex:
     locks: tuple[Lock, ...] = ()
 
     @functools.cached_property
+    def _judged(self) -> dict[tuple[str, tuple[str, ...]], Verdict]:
+        return {}
+
+    @functools.cached_property
     def _by_name(self) -> Mapping[str, Sequence[Lock]]:
         named = collections.defaultdict(list)
         for lock in self.locks:
@@ -143,11 +149,18 @@ class LockIndex:
         return (*self.list_named(name), *wild)
 
     def judge(self, name: str, versions: Iterable[str]) -> Verdict:
-        """Judge the locks of a package. versions: those that are installed."""
+        """Judge the locks of a package. versions: those that are installed. A host may have a package
+        in very many versions with very many locks, so each name is judged once.
+        """
+        evrs = tuple(dict.fromkeys(map(write_evr, versions)))[:MOST_VERSIONS]
+        if (name, evrs) not in self._judged:
+            self._judged[name, evrs] = self._judge(name, evrs)
+        return self._judged[name, evrs]
+
+    def _judge(self, name: str, evrs: tuple[str, ...]) -> Verdict:
         locks = self.list_locks(name)
         if not locks:
             return "free"
-        evrs = tuple(map(write_evr, versions))
         stays = any(lock.only is None for lock in locks)
         return "kept" if stays or all(lock.keeps(evrs) for lock in locks) else "elsewhere"
 
@@ -229,7 +242,7 @@ def _pins(condition: Mapping[str, object]) -> bool:
 
 def _parse_zypper_locks(text: str) -> tuple[Lock, ...]:
     """Return the locks of zypper. One that has more than a name and its kind is not known to keep
-    what is installed.
+    what is installed, and one of patches or patterns keeps no package.
     """
     locks = []
     for stanza in re.split(r"\n[ \t]*\n", text):
@@ -237,7 +250,8 @@ def _parse_zypper_locks(text: str) -> tuple[Lock, ...]:
         fields = {key: value.strip() for key, value in pairs}
         name = fields.get("solvable_name", "")
         more = fields.keys() & {"version", "repo", "install_status", "complex", "query_string"}
-        if not name or more:
+        kinds = [value.strip() for key, value in pairs if key == "type"]
+        if not name or more or (kinds and "package" not in kinds):
             continue
         kind = fields.get("match_type", "glob")
         if kind in ("glob", "exact"):
@@ -270,12 +284,13 @@ def find_broken_lock(file: ObservedFile) -> int:
 
 @dc.dataclass(frozen=True)
 class HostLocks:
-    """What a host says of its locks.
+    """What a host says of the locks of its own package manager, which heeds no other one's.
 
     index: those that are in force. unused: those of versionlock.list while its plugin is off.
     files: those that are read for them. dnf5: whether dnf is dnf 5. plugin: whether dnf can lock.
     off: the file that switches the plugin off, '' if it is on. list_path: the file of locks of
-    dnf 4, '' if it is not known. distrust: why that file is not believed, '' if it is.
+    dnf 4, '' if it is not known. distrust: why that file is not believed, '' if it is. manager: whose
+    these locks are, apt, dnf or zypper.
     """
 
     index: LockIndex = LockIndex()
@@ -286,6 +301,7 @@ class HostLocks:
     off: str = ""
     list_path: str = LOCK_LIST
     distrust: str = ""
+    manager: str = ""
 
 
 def list_lock_questions() -> list[queries.Question]:
@@ -298,12 +314,26 @@ def list_lock_questions() -> list[queries.Question]:
 
 
 def read_host_locks(
+    obs: Observation,
+    manager: str,
+    programs: Mapping[str, str],
+    plugins: str,
+    excluded: Sequence[str],
+) -> HostLocks:
+    """Return the locks of a host. manager: apt, dnf or zypper; apt has its holds elsewhere. programs:
+    the path of dnf and dnf5, as far as they are there, -> where it leads. plugins: the value of this
+    option in dnf.conf. excluded: patterns of packages that dnf.conf keeps out of every upgrade.
+    """
+    if manager == "dnf":
+        return _read_dnf_locks(obs, programs, plugins, excluded)
+    files = (obs.get_file(LOCKS[2]),) if manager == "zypper" else ()
+    return HostLocks(files=files, index=_index_files(files), manager=manager)
+
+
+def _read_dnf_locks(
     obs: Observation, programs: Mapping[str, str], plugins: str, excluded: Sequence[str]
 ) -> HostLocks:
-    """Return the locks of a host. programs: the path of dnf and dnf5, as far as they are there, ->
-    where it leads. plugins: the value of this option in dnf.conf. excluded: patterns of packages
-    that dnf.conf keeps out of every upgrade.
-    """
+    """Return the locks of dnf 4 or of dnf 5, whichever `dnf` starts."""
     dnf5 = DNF5 in programs and programs.get(DNF4, DNF5) == programs[DNF5]
     switches = parse_section(obs.get_file(VERSIONLOCK).text, "main")
     off = DNF_MAIN if plugins.strip().lower() in NO else ""
@@ -314,13 +344,15 @@ def read_host_locks(
         plugin=dnf5 or obs.get_file(VERSIONLOCK).exists,
         off="" if dnf5 else off,
         list_path=listed if listed.startswith("/") else "",
+        manager="dnf",
     )
+    files: tuple[ObservedFile, ...] = ()
     if dnf5:
-        files = tuple(map(obs.get_file, LOCKS[1:]))
+        files = (obs.get_file(LOCKS[1]),)
     else:
         known = dc.replace(known, distrust=_find_distrust(obs, known.list_path))
-        usable = [known.list_path] if known.list_path and not known.distrust else []
-        files = tuple(obs.get_file(path, LOCK_KEEPS[0]) for path in [*usable, LOCKS[2]])
+        if known.list_path and not known.distrust:
+            files = (obs.get_file(known.list_path, LOCK_KEEPS[0]),)
     unused = [f for f in files if known.off and f.path == known.list_path]
     return dc.replace(
         known,
@@ -330,11 +362,18 @@ def read_host_locks(
     )
 
 
+def index_excluded(excluded: Sequence[str]) -> LockIndex:
+    """Return patterns of names that are excluded as locks, which let nothing in."""
+    return _index_files((), excluded)
+
+
 def _index_files(files: Iterable[ObservedFile], excluded: Sequence[str] = ()) -> LockIndex:
     locks = (lock for file in files for lock in parse_locks(file.path, file.text))
     # no package has a longer name
     locks = (lock for lock in locks if len(lock.name) <= LONGEST_LOCK)
-    every = itertools.chain((Lock(name, name) for name in excluded), locks)
+    every = itertools.chain(
+        (Lock(name, name) for name in excluded if len(name) <= LONGEST_LOCK), locks
+    )
     return LockIndex(tuple(itertools.islice(every, MOST_LOCKS)))
 
 
@@ -346,7 +385,10 @@ def _find_distrust(obs: Observation, path: str) -> str:
         return ""
     folder = queries.ask_for_file(posixpath.dirname(path), content=False)
     obs.get_asked().require([folder, queries.ask_for_file(path, LOCK_KEEPS[0], max=MOST_BYTES)])
-    doubt = str(obs.get_answer(folder).get("untrusted") or "")
+    answer = obs.get_answer(folder)
+    if answer.get("type") != "dir":  # whoever makes it may put a link into it
+        return messages.LIST_WITHOUT_FOLDER.fill(path=path)
+    doubt = str(answer.get("untrusted") or "")
     file = obs.get_file(path, LOCK_KEEPS[0])
     if doubt or not file.exists:
         return doubt

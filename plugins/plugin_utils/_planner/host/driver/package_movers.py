@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     Keep,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import base_package
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     apt_pins,
     package_locks,
@@ -101,6 +102,7 @@ FIELDS = {"origin": "o"}
 _ONE = r"(?:[^\\()\[\]{}*+?|]|\\[^\w\s]|\[\^?[\w.+-]+\])"
 PLAIN_RULE = re.compile(rf"{_ONE}*(?:{_ONE}[*+?]{_ONE}*){{0,2}}")
 MOST_RULES, MOST_REPEATING = 256, 32
+MOST_ORIGINS, LONGEST_ORIGIN = 64, 256
 LONGEST_NAME = 128
 YES = ("1", "yes", "true", "on")
 APT_YES = (*YES, "with", "enable")  # StringToBool in apt-pkg/contrib/strutl.cc
@@ -123,7 +125,7 @@ class MoverFiles:
 
     apt: its configuration. unread: the first file of it that could not be read as apt reads it, ''
     for none. pins: its preferences. timers: the timers that are enabled. dnf: the values of
-    dnf-automatic, None without its file. left_out: patterns of names that it alone excludes. locks:
+    dnf-automatic, None without its file. left_out: what it alone excludes, as locks. locks:
     those of dnf or zypper. unattended, offline: whether the program is installed, and whether an
     update waits for the next boot.
     """
@@ -133,7 +135,7 @@ class MoverFiles:
     pins: tuple[apt_pins.Pin, ...] = ()
     timers: frozenset[str] = frozenset()
     dnf: Mapping[str, str] | None = None
-    left_out: tuple[str, ...] = ()
+    left_out: package_locks.LockIndex = package_locks.LockIndex()
     locks: package_locks.HostLocks = package_locks.HostLocks()
     unattended: bool = False
     offline: bool = False
@@ -167,9 +169,10 @@ def read_mover_files(obs: Observation) -> MoverFiles:
         pins=apt_pins.read_pins(obs),
         timers=frozenset(timers - masked),
         dnf=parse_automatic(automatic.text) if automatic.exists else None,
-        left_out=parse_excluded(automatic.text, "base"),
+        left_out=package_locks.index_excluded(parse_excluded(automatic.text, "base")),
         locks=package_locks.read_host_locks(
             obs,
+            base_package.get_package_manager(obs),
             {path: there[path] for path in PROGRAMS if path in there},
             package_locks.parse_section(main.text, "main").get("plugins", ""),
             parse_excluded(main.text, "main"),
@@ -225,7 +228,10 @@ def list_movers(
     free = tuple(package for package in found.matching if package.name in names)
     every = (
         _find_unattended(files, free, past) if found.manager == "dpkg" else None,
-        _find_automatic(files, free) if found.manager == "rpm" else None,
+        # dnf heeds no lock of zypper
+        _find_automatic(files, free if files.locks.manager == "dnf" else found.matching)
+        if found.manager == "rpm"
+        else None,
         _find_timer(files, free, "transactional-update"),
         _find_timer(files, free, "os-update"),
         Mover("offline-update", OFFLINE, free) if files.offline and free else None,
@@ -269,7 +275,8 @@ def _find_unattended(
     makers = {
         maker
         for maker in {p.maker for p in free}
-        if any(may_take_from(pattern, maker) for pattern in patterns)
+        if len(patterns) > MOST_ORIGINS
+        or any(may_take_from(pattern, maker) for pattern in patterns)
     }
     listed = _take_whitelisted(files.apt, tuple(free))
     moves = tuple(p for p in listed if p.maker in makers and not fits_beginning(rules, p.name))
@@ -308,8 +315,11 @@ def list_allowed_origins(conf: apt_conf.AptConf) -> tuple[str, ...]:
 
 def may_take_from(pattern: str, maker: Maker) -> bool:
     """Tell whether a pattern of origins may allow a maker's repository. Only what a maker is known
-    to write is compared, so a mirror or a suite never makes a driver look kept.
+    to write is compared, so a mirror or a suite never makes a driver look kept. Nor does a pattern
+    that is too long to be compared.
     """
+    if len(pattern) > LONGEST_ORIGIN:
+        return True
     known = ORIGINS.get(maker, {})
     for token in pattern.split(","):
         what, _equals, value = (part.strip() for part in token.partition("="))
@@ -355,8 +365,7 @@ def _find_automatic(files: MoverFiles, free: tuple[DriverPackage, ...]) -> Mover
     moves = tuple(
         p
         for p in free
-        if not (advised and p.maker == "nvidia")
-        and not any(fnmatch.fnmatchcase(p.name, pattern) for pattern in files.left_out)
+        if not (advised and p.maker == "nvidia") and not files.left_out.list_locks(p.name)
     )
     return Mover("dnf-automatic", DNF_FILE, moves) if installs else None
 

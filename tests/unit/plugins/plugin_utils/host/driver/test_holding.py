@@ -235,6 +235,7 @@ def test_kernels_of_a_host_with_dkms_are_not_held() -> None:
 LOCKS4, LOCKS5, LOCKSZ = package_locks.LOCKS
 
 
+OF_ZYPPER = "type: package\nsolvable_name: {}\n"
 LINES = {name: f"{name}-3:580.82.07-1.el9" for name in RPM_NAMES}
 DNF4 = {package_locks.VERSIONLOCK: "[main]\nenabled = 1\n"}
 
@@ -418,6 +419,37 @@ def test_zypper_heeds_no_file_of_dnf() -> None:
     assert plan.commands[0]["argv"] == [*holding.HOLDERS["zypper"].hold, *RPM_NAMES]
 
 
+OTHER_MANAGERS: list[tuple[str, str, list[list[Any]], dict[str, str], list[str]]] = [
+    # package database, system, packages, files of managers that do not move them, what is held
+    (
+        "dpkg",
+        "debian",
+        DRIVER,
+        {LOCKS4: "*nvidia*-580.82.07-1\n", LOCKSZ: OF_ZYPPER.format("*nvidia*")},
+        NAMES,
+    ),
+    ("dpkg", "debian", DRIVER, {package_locks.DNF_MAIN: "[main]\nexclude=*nvidia*\n"}, NAMES),
+    ("rpm", "rhel", RPMS, {**DNF4, LOCKSZ: OF_ZYPPER.format("*nvidia*")}, list(LINES.values())),
+    ("rpm", "fedora", RPMS, {package_locks.DNF5: "", LOCKSZ: OF_ZYPPER.format("*nvidia*")}, list(LINES.values())),
+    ("rpm", "opensuse-leap", RPMS, {**DNF4, LOCKS4: "".join(f"{line}.*\n" for line in LINES.values())}, RPM_NAMES),
+    ("rpm", "opensuse-leap", RPMS, {package_locks.DNF_MAIN: "[main]\nexclude=*nvidia*\n"}, RPM_NAMES),
+    # a lock of zypper that is about patches
+    ("rpm", "opensuse-leap", RPMS, {LOCKSZ: OF_ZYPPER.replace("package", "patch").format("*nvidia*")}, RPM_NAMES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("database", "system", "like", "files", "held"), OTHER_MANAGERS)
+def test_what_another_manager_keeps_is_not_held(
+    database: str, system: str, like: list[list[Any]], files: dict[str, str], held: list[str]
+) -> None:
+    text = files.get(LOCKSZ)
+    there = {**files, **({LOCKSZ: shown(2, text)} if text else {})}
+    plan = holding.plan_hold(HOLD, facts(like, there, database=database, system=system))
+    (command,) = plan.commands
+    assert command["argv"][-len(held) :] == held
+    assert "hold.of-others" not in [code for code, _values in read_all_coded(plan.advice)]
+
+
 def shown(number: int, text: str) -> dict[str, Any]:
     """Return a file of locks as it arrives."""
     keep = package_locks.LOCK_KEEPS[number]
@@ -479,9 +511,17 @@ REFUSED: list[tuple[str, list[list[Any]], dict[str, Any], str, str, str]] = [
         "hold.versionlock-off",
     ),
     (
+        "the folder of the locks is still to be made",
+        RPMS,
+        ELSEWHERE,
+        "rpm",
+        "rhel",
+        "hold.locks-distrusted",
+    ),
+    (
         "the locks are in a file of another user",
         RPMS,
-        {**ELSEWHERE, "/srv/locks": {"content": "", "uid": 1000}},
+        {**ELSEWHERE, "/srv": {"type": "dir"}, "/srv/locks": {"content": "", "uid": 1000}},
         "rpm",
         "rhel",
         "hold.locks-distrusted",
@@ -704,7 +744,6 @@ def test_what_is_no_part_any_more_is_released() -> None:
     assert "linux-image-generic" not in files_of(plan)[holding.BLACKLIST]
 
 
-OF_ZYPPER = "type: package\nsolvable_name: {}\n"
 GONE_LOCK = "nvidia-driver-3:580.82.07-1.el9"
 OF_DNF5 = (
     f'version = "1.0"\n[[packages]]\nname = "nvidia-driver"\n{CONDITION.format("evr", "=", EVR)}'
@@ -754,6 +793,22 @@ def test_a_lock_of_a_person_stays_beside_ours() -> None:
     (command,) = holding.plan_absent(known).commands
     assert command["argv"] == [*holding.EDITOR, "-e", holding.write_edit(OURS), LOCKS4]
     assert command["undo"] == [*ADD, OURS]
+
+
+def test_a_file_of_locks_that_others_can_change_is_not_edited() -> None:
+    """dnf.conf excludes the packages, so that they count as held, and a lock may be ours."""
+    there = {
+        package_locks.VERSIONLOCK: "[main]\nlocklist = /srv/locks\n",
+        package_locks.DNF_MAIN: "[main]\nexclude=*nvidia*\n",
+        "/srv": {"type": "dir"},
+        "/srv/locks": {"content": f"{OURS}.*\n", "uid": 1000},
+        holding.RECORD: record([NVIDIA_LIBS], manager="dnf", locks=[OURS]),
+    }
+    known = facts(RPMS, there, Policy(state="absent"), "rpm", "rhel")
+    assert holding.plan_absent(known).commands == ()
+    of_root = {**there, "/srv/locks": f"{OURS}.*\n"}
+    (command,) = holding.plan_absent(facts(RPMS, of_root, Policy(), "rpm", "rhel")).commands
+    assert command["argv"][-1] == "/srv/locks"
 
 
 def test_ignore_leaves_a_hold_as_it_is() -> None:

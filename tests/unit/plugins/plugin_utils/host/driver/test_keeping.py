@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 from typing import Any
@@ -124,10 +125,12 @@ def look(
 ) -> tuple[Policy, keeping.KeepingFacts, Driver]:
     given = {
         driver_packages.QUESTION["id"]: {"manager": manager, "installed": {}, "like": like},
+        "package:of this test": {"manager": manager, "installed": {}, "candidates": {}},
         **(answers or {}),
     }
     there = {path: text for path, text in files.items() if text is not None}
-    seen = obs(files=there, answers=given, host={"kernel": KERNEL, "os_release": {}})
+    system = {"ID": "opensuse-leap"} if package_locks.LOCKS[2] in files else {}
+    seen = obs(files=there, answers=given, host={"kernel": KERNEL, "os_release": system})
     return (
         policy,
         keeping.read_keeping_facts(policy, seen),
@@ -150,6 +153,7 @@ AUTOMATIC = dnf("[commands]\napply_updates = yes\n")
 WHITELIST = 'Unattended-Upgrade::Package-Whitelist { "%s"; };\n'
 STRICT = 'Unattended-Upgrade::Package-Whitelist-Strict "true";\n'
 PIN = "Package: %s\nPin: version %s\nPin-Priority: %d\n"
+MIRROR = "Package: *\nPin: release o=Mirror\nPin-Priority: %d\n"
 HEALTHY = {**host(version="535.261.03", user="535.261.03"), **BOOT}
 MOVES: list[tuple[str, dict[str, Any], list[list[Any]], str, str, str]] = [
     # what the host is like, its files, packages, package database, what moves them, packages named
@@ -275,6 +279,26 @@ MOVES: list[tuple[str, dict[str, Any], list[list[Any]], str, str, str]] = [
         "dpkg",
         "unattended-upgrades",
         "libcuda1",
+    ),
+    (
+        # apt 2.6 takes the newer version: both have one priority
+        "a pin of one of them, and the same for all packages of a mirror",
+        {
+            **apt(BY_DEBIAN),
+            apt_pins.PIN_FILE: PIN % ("libcuda1", "535.261.03-1", 1001) + "\n" + MIRROR % 1001,
+        },
+        OF_DEBIAN[:1],
+        "dpkg",
+        "unattended-upgrades",
+        "libcuda1",
+    ),
+    (
+        "a lock of zypper, which dnf does not heed",
+        {**AUTOMATIC, package_locks.LOCKS[2]: "type: package\nsolvable_name: *nvidia*\n"},
+        OF_NVIDIA[:1],
+        "rpm",
+        "dnf-automatic",
+        "nvidia-driver-cuda",
     ),
     (
         "a package that dnf-automatic alone excludes, before the next boot",
@@ -447,6 +471,15 @@ QUIET: list[tuple[str, dict[str, Any], list[list[Any]], str]] = [
         "rpm",
     ),
     (
+        "a pin of all of them, above what all packages of a mirror have",
+        {
+            **apt(BY_DEBIAN),
+            apt_pins.PIN_FILE: PIN % ("lib* nvidia-*", "535.261.03-1", 1001) + "\n" + MIRROR % 1000,
+        },
+        OF_DEBIAN,
+        "dpkg",
+    ),
+    (
         "dnf excludes it",
         {
             **dnf("[commands]\napply_updates = yes\n"),
@@ -525,9 +558,15 @@ IDLE: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
         [("keeping.will-move", "nvidia-driver-cuda")],
     ),
     (
+        "the locks are in a folder that is still to be made",
+        {package_locks.VERSIONLOCK: "[main]\nlocklist = /home/user/new/locks\n"},
+        [("keeping.locks-idle", ""), ("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+    (
         "the locks are in a file of another user",
         {
             package_locks.VERSIONLOCK: "[main]\nlocklist = /srv/locks\n",
+            "/srv": {"type": "dir"},
             "/srv/locks": {"content": LOCK.format("580.82.07"), "mode": 0o666},
         },
         [("keeping.locks-idle", ""), ("keeping.will-move", "nvidia-driver-cuda")],
@@ -1239,6 +1278,74 @@ def test_each_lock_is_compared_with_the_packages_of_its_name(
     assert len(compared) == locks
 
 
+def test_locks_of_one_name_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host may have a package in very many versions, and a lock for each of them."""
+    many = 1 << 10
+    versions = [f"3:580.{n}-1" for n in range(many)]
+    lines = "".join(f"nvidia-x-{version}.*\n" for version in reversed(versions))
+    index = package_locks.LockIndex(package_locks.parse_locks(package_locks.LOCK_LIST, lines))
+    compared: list[str] = []
+    spells = package_locks._spells_out
+
+    def count(pattern: str, evr: str) -> bool:
+        compared.append(evr)
+        return spells(pattern, evr)
+
+    monkeypatch.setattr(package_locks, "_spells_out", count)
+    judged = {index.judge("nvidia-x", versions) for _package in range(many)}
+    assert judged == {"elsewhere"}, "not all of them are compared"
+    assert len(compared) <= many * package_locks.MOST_VERSIONS
+    assert index.judge("nvidia-x", versions[:1]) == "elsewhere"
+
+
+def count_translations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the patterns that are made to be compared, as they are."""
+    made: list[str] = []
+    translate = fnmatch.translate
+
+    def count(pattern: str) -> str:
+        made.append(pattern)
+        return translate(pattern)
+
+    monkeypatch.setattr(fnmatch, "translate", count)
+    return made
+
+
+def test_very_many_excluded_names_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = count_translations(monkeypatch)
+    names = " ".join(f"{n}*" for n in range(1 << 14))
+    files = dnf(f"[commands]\napply_updates = yes\n[base]\nexclude = nvidia-driver-cuda {names}\n")
+    like = rows(NVIDIA, *(f"nvidia-driver-cuda{n or ''} 3:580.82.07-1" for n in range(64)))
+    ((code, values),) = advise({**HEALTHY, **files}, like, "rpm")
+    assert (code, values["packages"].split(", ")[0]) == ("keeping.will-move", "nvidia-driver-cuda1")
+    assert len(made) <= package_locks.MOST_PATTERNS
+
+
+def test_patterns_of_origins_that_are_too_many_or_too_long_may_let_a_driver_move() -> None:
+    known = ",".join(["origin=*Debian*"] * package_movers.LONGEST_ORIGIN)
+    for patterns in (
+        '"origin=another";\n' * (package_movers.MOST_ORIGINS + 1),
+        f'"{known},origin=another";',
+    ):
+        told = advise({**HEALTHY, **apt(PATTERN % patterns)}, OF_DEBIAN)
+        assert [code for code, _values in told] == ["keeping.will-move"]
+
+
+COMPARED: list[tuple[str, bool]] = [
+    # a name of a record, whether it is compared
+    ("nvidia-*", True),
+    ("*nvidia*driver*-5?5", True),
+    ("*n*v*i*d*i*a*", False),
+    ("n" * (apt_pins.LONGEST_NAME + 1), False),
+]
+
+
+@pytest.mark.parametrize(("name", "compared"), COMPARED)
+def test_a_name_of_a_record_that_would_take_long_is_not_compared(name: str, compared: bool) -> None:
+    pins = apt_pins.parse_pins("/x", PIN % (f"libcuda1 {name}", "535.261.03-1", 1001))
+    assert [pin.names for pin in pins] == [("libcuda1", name) if compared else ("libcuda1",)]
+
+
 ZYPPER_LOCKS: list[tuple[str, str, str]] = [
     # what the lock is like, its stanza, what becomes of nvidia-driver-cuda
     ("as zypper makes it", "type: package\nmatch_type: glob\nsolvable_name: nvidia-driver-cuda\n", "kept"),
@@ -1246,6 +1353,9 @@ ZYPPER_LOCKS: list[tuple[str, str, str]] = [
     ("a regular expression", "type: package\nmatch_type: regex\nsolvable_name: nvidia.*\n", "free"),
     ("of a version", "type: package\nsolvable_name: nvidia-driver-cuda\nversion: > 580\n", "free"),
     ("of a repository", "type: package\nsolvable_name: nvidia-driver-cuda\nrepo: cuda\n", "free"),
+    ("of patches", "type: patch\nmatch_type: glob\nsolvable_name: nvidia-*\n", "free"),
+    ("of patches and packages", "type: package\ntype: patch\nsolvable_name: nvidia-*\n", "kept"),
+    ("without a kind", "match_type: glob\nsolvable_name: nvidia-*\n", "kept"),
     ("beside another one", "type: package\nsolvable_name: x\nrepo: y\n\ntype: package\nsolvable_name: nvidia-*\n", "kept"),
 ]  # fmt: skip
 
