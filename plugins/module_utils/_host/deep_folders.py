@@ -17,7 +17,9 @@ def remove_deep_tree(path):
     """Remove a file or a folder, however deep: the account that it belongs to may nest folders.
     Raise OSError for what stays.
 
-    No link is followed. Each folder is moved up before it is emptied, so that nothing recurs.
+    No link is followed. Each folder is moved up before it is emptied, so that nothing recurs. Each
+    is made ours before it is read: a program of the account that is inside can make nothing more
+    there.
     """
     try:
         status = os.lstat(path)
@@ -26,7 +28,7 @@ def remove_deep_tree(path):
     if not stat.S_ISDIR(status.st_mode):
         os.unlink(path)
         return
-    top = os.open(path, _FOLDER)
+    top = _open_as_own(path)
     try:
         for _level in range(_MOST_FOLDERS):
             folders = [name for name in os.listdir(top) if not _remove_file(name, top)]
@@ -39,6 +41,18 @@ def remove_deep_tree(path):
     os.rmdir(path)
 
 
+def _open_as_own(name, above=None):
+    """Return a descriptor of a folder that no other account may write to any more."""
+    folder = os.open(name, _FOLDER, dir_fd=above)
+    try:
+        os.fchown(folder, os.geteuid(), os.getegid())
+        os.fchmod(folder, 0o700)
+    except OSError:
+        os.close(folder)
+        raise
+    return folder
+
+
 def _remove_file(name, folder):
     """Remove a file, and tell whether it was one."""
     if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -49,7 +63,7 @@ def _remove_file(name, folder):
 
 def _empty_folder(name, top):
     """Remove a folder of `top`, and move those in it up to `top`."""
-    inner = os.open(name, _FOLDER, dir_fd=top)
+    inner = _open_as_own(name, top)
     try:
         for entry in os.listdir(inner):
             if not _remove_file(entry, inner):

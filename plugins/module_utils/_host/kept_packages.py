@@ -26,6 +26,7 @@ import subprocess
 import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    apt_digests,
     commands,
     deep_folders,
     host_files,
@@ -45,14 +46,11 @@ ARCHIVES = "/var/cache/apt/archives"
 # The caches of dnf 4, of dnf 5 and of zypper (dnf.conf(5), cachedir; zypp.conf(5), packagesdir).
 CACHES = ("/var/cache/dnf", "/var/cache/libdnf5", "/var/cache/zypp/packages")
 MOST_CACHED = 20000  # names that are looked at in these
-OUTPUT = 32 * host_files.MIB  # of apt-cache: each version that the lists have
 QUICK = 60  # seconds
 RPM_FORMAT = "%{NAME}\\t%{ARCH}\\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\\t%{SHA256HEADER}\\n"
 # dpkg(1): states of a package that is installed, and of one that dpkg has not finished
 INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
 UNFINISHED = ("half-installed", "unpacked", "half-configured")
-SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-SIZE = re.compile(r"[0-9]{1,15}\Z")
 # The account as which apt fetches unless a host says otherwise (APT::Sandbox::User).
 FETCHER = "_apt"
 NOBODYS_GROUP = 65534  # nogroup of Debian (base-passwd), which is the group of that account
@@ -111,6 +109,7 @@ def _keep(request, folder):
     journal_writer.make_durable_dirs(folder)
     journal_writer.write_json(os.path.join(folder, RECORD), record)
     _clear(folder)
+    _remove_fetched(folder)
     kept, left = _Keeper(request, folder).keep_all() if request["packages"] else ([], [])
     if request.get("demand") and (left or not kept):
         _remove_folder(folder)
@@ -156,6 +155,7 @@ def _remove(request, folder):
 
 def _remove_folder(folder):
     """Remove what is kept, and its record last: without it nobody would know of the rest."""
+    deep_folders.remove_deep_tree(_get_fetching_place(folder))
     _clear(folder)
     journal_writer.remove_durably(os.path.join(folder, RECORD))
     os.rmdir(folder)
@@ -163,7 +163,6 @@ def _remove_folder(folder):
 
 def _clear(folder):
     """Remove all but the record. Raise OSError for a file that stays."""
-    deep_folders.remove_deep_tree(_get_fetching_place(folder))
     for name in sorted(os.listdir(folder)):
         if name != RECORD:
             deep_folders.remove_deep_tree(os.path.join(folder, name))
@@ -175,6 +174,14 @@ def _get_fetching_place(folder):
     apt fetches as its own account.
     """
     return os.path.join(os.path.dirname(folder), "fetched")
+
+
+def _remove_fetched(folder):
+    """Remove the folder that apt fetches into, as far as its account lets it go. A mount of that
+    account inside it must not keep a host from its change: only what would be fetched is not kept.
+    """
+    with contextlib.suppress(OSError):
+        deep_folders.remove_deep_tree(_get_fetching_place(folder))
 
 
 def _read_state(folder):
@@ -312,7 +319,7 @@ class _Keeper(object):
         if kept:
             sums = "".join("%s  %s\n" % (row["sha256"], row["file"]) for row in kept)
             path = os.path.join(self.folder, "SHA256SUMS")
-            journal_writer.write_durably(path, sums.encode("ascii"))
+            journal_writer.write_durably(path, sums.encode("utf-8"))
         return kept, left
 
     def _add_unlisted(self, rows, why):
@@ -332,7 +339,7 @@ class _Keeper(object):
             return self._add_unlisted([], "unread")
         whole = [row[:3] for row in rows if row[3] in INSTALLED]
         half = [row[:3] for row in rows if row[3] in UNFINISHED]
-        stated = _list_stated_digests([_name_deb(name, arch) for name, arch, _version in whole])
+        stated = apt_digests.list_stated_digests(whole)
         every = [row + [functools.partial(self._keep_deb, row, stated)] for row in whole]
         every += [row + [functools.partial(_leave, "half-installed")] for row in half]
         return self._add_unlisted(every, "gone")
@@ -345,11 +352,11 @@ class _Keeper(object):
         paths = [cached] if _is_there(cached) else []
         if every is None:
             raise NotKept("unread")
-        stated = every.get(tuple(row))
+        stated = every.get(tuple(row), ())
+        if stated is None:  # nothing says from which of them it was installed
+            raise NotKept("digests-differ")
         if not stated:
             raise NotKept("no-digest" if paths else "no-file")
-        if len(stated) > 1:  # nothing says from which of them it was installed
-            raise NotKept("digests-differ")
         digest, most = next(iter(stated))
 
         def is_right(taken):
@@ -360,7 +367,7 @@ class _Keeper(object):
         except NotKept as exc:
             if str(exc) in ("too-large", "no-room", "unread") or not self.limits["download"]:
                 raise
-        wanted = "%s=%s" % (_name_deb(name, arch), version)
+        wanted = "%s=%s" % (apt_digests.name_deb(name, arch), version)
         return self._fetch(wanted, file, is_right, most)
 
     def _fetch(self, wanted, file, is_right, most):
@@ -387,7 +394,7 @@ class _Keeper(object):
                 raise NotKept("not-fetched")
             return self._take(path, file, is_right, most)
         finally:
-            deep_folders.remove_deep_tree(self.fetched)
+            _remove_fetched(os.path.dirname(self.folder))
 
     def _make_fetching_place(self):
         """Make the folder, and return the account that owns it: root on a host without apt's."""
@@ -421,7 +428,7 @@ class _Keeper(object):
         paths = cached.get(file, [])
         if not paths:
             raise NotKept("no-file" if whole else "cache-unread")
-        if not SHA256.match(header):
+        if not apt_digests.SHA256.match(header):
             raise NotKept("no-digest")
         # Our copy is asked, which no other program can change.
         copy = os.path.join(self.folder, file)
@@ -522,10 +529,6 @@ def _leave(why):
     raise NotKept(why)
 
 
-def _name_deb(name, arch):
-    return name if arch == "all" else "%s:%s" % (name, arch)
-
-
 def _is_there(path):
     """Tell whether something is at a path. What cannot be looked at is something."""
     try:
@@ -552,27 +555,6 @@ def _list_rows(argv, statuses):
     # a name with an architecture and one without may be the same package
     rows = [line.split("\t") for line in collections.OrderedDict.fromkeys(lines)]
     return [row for row in rows if len(row) == 4]
-
-
-def _list_stated_digests(wanted):
-    """Return {(name, architecture, version): {(digest, size)}} as apt's lists state them; None if
-    they were not read. Two repositories may have different files of one version.
-    """
-    if not wanted:
-        return {}
-    answer = commands.run(["apt-cache", "show"] + wanted, timeout=2 * QUICK, cap=OUTPUT)
-    if answer["rc"] != 0 or answer["truncated"]:
-        return None
-    stated = {}
-    for stanza in answer["stdout"].decode("utf-8", "replace").split("\n\n"):
-        fields = dict(
-            re.findall(r"^(Package|Architecture|Version|SHA256|Size): (.*)$", stanza, re.M)
-        )
-        digest, size = fields.get("SHA256", "").strip(), fields.get("Size", "").strip()
-        if SHA256.match(digest) and SIZE.match(size):
-            key = tuple(fields.get(name, "") for name in ("Package", "Architecture", "Version"))
-            stated.setdefault(key, set()).add((digest, int(size)))
-    return stated
 
 
 def _list_cached_rpms():

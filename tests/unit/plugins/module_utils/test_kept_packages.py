@@ -18,6 +18,7 @@ import types
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     commands,
+    deep_folders,
     host_files,
     journal,
     kept_packages,
@@ -67,6 +68,9 @@ def host(tmp_path, monkeypatch):
     def run(argv, timeout=0, cap=0, become=None):
         found.ran.append(argv)
         ended = {"rc": 0, "stdout": b"", "stderr": b"refused", "truncated": False}
+        if "--print-uris" in argv:
+            rc, text = found.says.get("uris", (0, ""))
+            return {**ended, "rc": rc, "stderr": text.encode()}
         if "download" in argv:
             found.accounts.append(become.args)
             if found.fetches is not None:
@@ -104,6 +108,11 @@ def ask(operation="keep", manager="dpkg", **more):
 
 def limited(**more):
     return {"limits": {**LIMITS, **more}}
+
+
+def list_fetches(host):
+    """List the commands that fetch a package."""
+    return [argv for argv in host.ran if "download" in argv and "--print-uris" not in argv]
 
 
 DEBS = [
@@ -176,6 +185,35 @@ def test_a_version_that_two_repositories_have_differently_is_not_kept(host, othe
     assert [row["sha256"] for row in said["kept"]] == ([] if why else [digest(OLD)])
 
 
+VERSION = "535.261.03-1~deb12u1"
+DISAGREE = "W: Sources disagree on hashes for %s identical version '%s' of '%s'.\n"
+DISPUTES = [
+    # the status of apt, what it says of its repositories; why the package is not kept
+    (0, "", ""),
+    (0, DISAGREE % ("supposedly", VERSION, "libcuda1:amd64"), "digests-differ"),
+    # apt 1.8, 2.2
+    (0, DISAGREE % ("supposely", VERSION, "libcuda1:amd64"), "digests-differ"),
+    (0, DISAGREE % ("supposedly", VERSION, "libcuda1"), "digests-differ"),
+    (0, DISAGREE % ("supposedly", "550.163.01-1", "libcuda1:amd64"), ""),
+    (0, DISAGREE % ("supposedly", VERSION, "libcuda1-i386:amd64"), ""),
+    (100, "E: Can't find a source", "unread"),
+    (None, "", "unread"),
+]
+
+
+@pytest.mark.parametrize(("status", "says", "why"), DISPUTES)
+def test_a_version_of_two_files_that_apt_shows_as_one_is_not_kept(host, status, says, why):
+    host.says = {
+        "dpkg-query": INSTALLED,
+        "apt-cache": stanza(OLD),
+        "uris": (status, says),
+    }
+    (host.root / "archives" / DEB).write_bytes(OLD)
+    said = ask()
+    assert [row["why"] for row in said["left"]] == [why] * bool(why)
+    assert [row["file"] for row in said["kept"]] == [DEB] * (not why)
+
+
 DEEP = 3000  # more than Python recurs, and more than a process may have open
 
 
@@ -199,6 +237,34 @@ def test_folders_that_apts_account_has_nested_are_removed(host):
     assert (host.root / "victim/file").exists()
 
 
+def test_what_apts_account_holds_fast_keeps_nothing_but_fetched_packages(host, monkeypatch):
+    """It may mount something there, which root cannot remove."""
+    smi = SMI.splitlines()[0].split("\t")
+    host.says = {
+        "dpkg-query": INSTALLED + SMI,
+        "apt-cache": stanza(OLD) + stanza(OLD).replace("libcuda1", "nvidia-smi"),
+    }
+    (host.root / "archives" / DEB).write_bytes(OLD)
+    (host.root / "j/fetched").mkdir(parents=True)
+    host.fetches = OLD
+    remove = deep_folders.remove_deep_tree
+
+    def refuse(path):
+        if path == str(host.root / "j/fetched"):
+            raise OSError(16, "Device or resource busy", path)
+        remove(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(deep_folders, "remove_deep_tree", refuse)
+        said = ask(packages=NAMES)
+        assert said["error"] is None
+        assert [row["file"] for row in said["kept"]] == [DEB]
+        assert [(row["name"], row["why"]) for row in said["left"]] == [(smi[0], "failed")]
+        assert "busy" in ask("remove")["error"]["message"], "nobody would know of it"
+    assert ask("remove")["error"] is None
+    assert not (host.root / "j/fetched").exists()
+
+
 def test_a_link_or_a_pipe_in_the_cache_is_no_package(host):
     host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
     (host.root / "elsewhere").write_bytes(OLD)
@@ -214,7 +280,7 @@ def test_apt_runs_as_its_own_account_in_a_folder_outside_what_is_kept(host):
     host.fetches = OLD
     ask()
     place = str(host.root / "j/fetched")
-    assert [argv[0] for argv in host.ran if "download" in argv] == ["apt-get"]
+    assert [argv[0] for argv in list_fetches(host)] == ["apt-get"]
     # root, which apt would follow a link of that account as, is none of them
     assert host.accounts == [(42, 65534, place)]
     assert host.owners == [(place, 42, 65534)]
@@ -341,7 +407,7 @@ def test_all_downloads_end_after_one_time(host, monkeypatch):
     said = ask(packages=NAMES)
     assert [row["name"] for row in said["kept"]] == ["libcuda1"]
     assert [(row["name"], row["why"]) for row in said["left"]] == [("nvidia-smi", "not-fetched")]
-    assert len([argv for argv in host.ran if "download" in argv]) == 1
+    assert len(list_fetches(host)) == 1
 
 
 RPMS = [
