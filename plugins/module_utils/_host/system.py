@@ -253,8 +253,13 @@ def _match_rpm(like):
     if answer["rc"]:
         raise host_files.HostError("failed", "rpm -qa ended with exit status %s" % answer["rc"])
     lines = sorted(set(answer["stdout"].splitlines()))
-    every = [line.split(" ", 2) for line in lines if re.match("(?:%s) " % like, line)]
-    return [[name, version, vendor[:128], False, ""] for name, version, vendor in every]
+    # a vendor may have any words, and a break of the line
+    every = [row for row in (line.split(" ", 2) for line in lines) if len(row) == 3]
+    return [
+        [name, version, vendor[:128], False, ""]
+        for name, version, vendor in every
+        if re.match("(?:%s)\\Z" % like, name)
+    ]
 
 
 def _list_apt_offers(names):

@@ -177,6 +177,12 @@ def test_packages_of_rpm_by_an_expression(monkeypatch, systemd):
     found = system.list_installed_packages("", [], like="nvidia.*")
     assert found["like"] == [["nvidia-driver", "3:580.82.07-1.el9", "NVIDIA", False, ""]]
     assert found["installed"] == {}
+    # a vendor is no part of the name, whatever it says
+    path.write_text(
+        "#!/bin/sh\nprintf 'tool 550.1-1 the nvidia people \\nnvidia-x 1\\nnvidia-smi 2 (none)\\n'\n"
+    )
+    found = system.list_installed_packages("", [], like=".*nvidia.*")
+    assert found["like"] == [["nvidia-smi", "2", "(none)", False, ""]]
     path.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(system.host_files.HostError):
         system.list_installed_packages("", [], like="nvidia.*")
