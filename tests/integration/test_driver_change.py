@@ -20,6 +20,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    kept_driver,
+)
 
 from tests.integration.conftest import Boot
 from tests.lab import driver_hosts
@@ -54,7 +57,8 @@ SETTINGS = {
     "gpufleet_rollout_id": "driver",
 }
 RECORD = "/var/lib/gpufleet/kept/record.json"
-BACK = "apt-get install -q -y --allow-downgrades /var/lib/gpufleet/kept/packages/*.deb"
+# The command of the page and of the message, which asks no question here.
+BACK = kept_driver.WAY_BACK["apt"].replace("apt-get install", "apt-get install -q -y")
 KERNEL = "/lib/modules/$(uname -r)"
 
 
@@ -153,7 +157,7 @@ def tell(scene: Scene) -> Upgrades:
     kept[UNBUILT] = int(up.shell(UNBUILT, f"ls {RECORD.rpartition('/')[0]}/packages | wc -l"))
 
     # back by the command that the reason has, which builds the old module again
-    up.shell(UNBUILT, f"mkdir -p {KERNEL}/build; DEBIAN_FRONTEND=noninteractive {BACK}")
+    up.shell(UNBUILT, f"mkdir -p {KERNEL}/build; export DEBIAN_FRONTEND=noninteractive; {BACK}")
     back = driver_hosts.find_installed(up.lab, UNBUILT, DEBIAN)
     up.shell(OLD_IMAGE, f"rm -r /{packaged.INITRAMFS}")
     up.shell(GONE, "systemctl unmask ssh.service ssh.socket; systemctl start ssh.service")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page on drivers: its settings are accepted, and it has every code."""
+"""The pages on drivers: their settings are accepted, and they have every code and command."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
     holding,
     holding_messages,
     keeping_messages,
+    kept_driver,
 )
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/driver.md").read_text()
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "driver.md").read_text()
 BLOCKS = [yaml.safe_load(block) for block in re.findall(r"(?ms)^```yaml\n(.*?)^```", PAGE)]
 # Sentences of a hold that are no refusal.
 SHOWN = {
@@ -65,3 +67,10 @@ def test_it_has_every_finding_and_every_refusal() -> None:
 
 def test_it_names_the_files() -> None:
     assert {holding.RECORD, holding.BLACKLIST} <= set(re.findall(r"`(/[^`]+)`", PAGE))
+
+
+def test_the_page_of_rollouts_has_the_commands_that_a_failed_host_names() -> None:
+    page = (DOCS / "rollout-driver.md").read_text()
+    way_back = page.partition("## Go back by hand\n")[2].partition("\n## ")[0]
+    shown = re.findall(r"(?m)^ *(cd /var/lib/gpufleet/kept/.*)$", way_back)
+    assert shown == list(kept_driver.WAY_BACK.values())

@@ -86,11 +86,13 @@ VALUES: Mapping[str, Any] = {
     "reserve": RESERVE,
     "path": PACKAGES,
 }
-# The commands by which a person goes back, by the package manager.
+# The commands by which a person goes back, by the package manager. Each installs nothing if a file
+# differs from its checksum.
+CHECKED = f"cd {PACKAGES} && sha256sum --check SHA256SUMS"
 WAY_BACK: Mapping[str, str] = {
-    "apt": f"apt-get install --allow-downgrades {PACKAGES}/*.deb",
-    "dnf": f"dnf downgrade {PACKAGES}/*.rpm",
-    "zypper": f"zypper install --oldpackage {PACKAGES}/*.rpm",
+    "apt": f"{CHECKED} && apt-get install --allow-downgrades ./*.deb",
+    "dnf": f"{CHECKED} && dnf downgrade ./*.rpm",
+    "zypper": f"{CHECKED} && zypper install --oldpackage ./*.rpm",
 }
 
 

@@ -227,7 +227,7 @@ def test_the_reason_names_the_findings_and_the_way_back() -> None:
     said = driver_change.explain_bad_change(advised("keeping.parts-differ"), BEFORE, way)
     assert said
     assert "[keeping.parts-differ]" in said
-    assert "/var/lib/gpufleet/kept/packages/*.deb" in said.next
+    assert way in said.next
 
 
 def test_each_finding_about_a_driver_and_its_units_is_in_the_table_once() -> None:
