@@ -8,7 +8,7 @@ each.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
@@ -17,29 +17,66 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     releases as containerd_releases,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    Manager,
+)
 from page_table import Row, code, table
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
 
 
-def images() -> str:
-    """Return the table of node images and installers.
+def build_image_table() -> str:
+    """Return the table of node images and installers whose engine is configured."""
+    served = [row for row in public.EVERY if not is_left_alone(row)]
+    return table(["host", "engine, as tested", "what is done"], join_releases(served, done))
 
-    Rows that differ only by the engine's release are joined into one.
-    """
-    found: dict[Row, tuple[list[str], list[str]]] = {}
-    for row in public.EVERY:
-        engines, sources = found.setdefault(
-            (row.title, traits.get_traits(row.engine).title, handlers_of(row), done(row)), ([], [])
-        )
-        engines.extend(release for release in row.releases if release not in engines)
-        sources.extend(source for source in [f"{row.source} ({row.read})"] if source not in sources)
-    body = [
-        [title, f"{engine} {', '.join(sorted(engines))}", there, what, "; ".join(sources)]
-        for (title, engine, there, what), (engines, sources) in found.items()
+
+def build_left_alone_table() -> str:
+    """Return the table of those that are left alone, with the step that a person takes there."""
+    left = [row for row in public.EVERY if is_left_alone(row)]
+    return table(["host", "engine, as tested", "do this there"], join_releases(left, find_step))
+
+
+def build_image_source_table() -> str:
+    """Return the table of the handlers that each of these files has, and of its source."""
+    body = join_releases(public.EVERY, handlers_of, name_source)
+    return table(["host", "engine, as tested", "handlers there", "read from"], body)
+
+
+def join_releases(
+    rows: Iterable[public.Public], *tell: Callable[[public.Public], str]
+) -> list[Row]:
+    """Return a row for each host and what is told of it. Releases of the engine are joined."""
+    joined: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        engine = traits.get_traits(row.engine).title
+        releases = joined.setdefault((row.title, engine, *(one(row) for one in tell)), [])
+        releases.extend(release for release in row.releases if release not in releases)
+    return [
+        (title, f"{engine} {', '.join(sorted(releases))}", *told)
+        for (title, engine, *told), releases in joined.items()
     ]
-    return table(["host", "engine, as tested", "handlers there", "what is done", "read from"], body)
+
+
+def find_manager(row: public.Public) -> Manager:
+    """Return the manager of a configuration on the hosts where it is found: the one that its place
+    shows, or else the one of the operating system.
+    """
+    of_system = (m.name for m in known.MANAGERS if row.home.os_id in m.os_ids)
+    return known.get_manager(row.home.manager or next(of_system, ""))
+
+
+def is_left_alone(row: public.Public) -> bool:
+    return find_manager(row).place is None
+
+
+def find_step(row: public.Public) -> str:
+    return find_manager(row).refusal.next
+
+
+def name_source(row: public.Public) -> str:
+    return f"{row.source} ({row.read})"
 
 
 def handlers_of(row: public.Public) -> str:
@@ -81,11 +118,13 @@ def handler_of(name: str, entry: Mapping[str, Any], row: public.Public) -> str:
 
 
 def done(row: public.Public) -> str:
-    manager = known.get_manager(row.home.manager)
-    if manager.place is None:
-        return f"left alone. {manager.refusal.next}"
+    """Return in words what becomes of a configuration whose manager this collection serves."""
+    manager = find_manager(row)
+    assert manager.place
     if not manager.place.main_edited and set(row.releases) == {"1.7"}:
-        return f"left alone, since containerd 1.7 would replace all of it by a drop-in. {manager.place.not_imported}"
+        # containerd 1.7 would replace all of the file by a drop-in
+        assert manager.place.detection
+        return f"the packages, and one restart: {manager.title} adds `nvidia` by itself"
     driver = [] if row.engine == "crio" else [f"{'systemd' if row.systemd else 'cgroupfs'} driver"]
     if not manager.place.main_edited:
         return f"a drop-in next to the generated file: `nvidia` as `runc` is, {driver[0]}; `{row.default}` stays the default"
@@ -93,29 +132,24 @@ def done(row: public.Public) -> str:
     return f"`nvidia` is made as `{row.base}` is: {copied}; `{row.default}` stays the default"
 
 
-def by_hand() -> str:
+def build_by_hand_table() -> str:
     """Return the table of what older Ansible content, guides and blog posts left in containerd's
     main file.
     """
     body = [
-        [
-            row.title,
-            ", ".join(row.releases),
-            handlers_of(row),
-            f"{kept(row)}; {row.more}",
-            f"{row.source} ({row.read})",
-        ]
+        [row.title, ", ".join(row.releases), f"{kept(row)}; {row.more}"] for row in earlier.ROWS
+    ]
+    return table(["what was there before", "containerd, as tested", "what is done"], body)
+
+
+def build_by_hand_source_table() -> str:
+    """Return the table of the handlers that they left, and of their sources."""
+    body = [
+        [row.title, ", ".join(row.releases), handlers_of(row), name_source(row)]
         for row in earlier.ROWS
     ]
     return table(
-        [
-            "what was there before",
-            "containerd, as tested",
-            "handlers there",
-            "what is done",
-            "read from",
-        ],
-        body,
+        ["what was there before", "containerd, as tested", "handlers there", "read from"], body
     )
 
 
@@ -126,7 +160,7 @@ def kept(row: public.Public) -> str:
     return f"`nvidia` is made as `{row.base}` is, with the {driver} driver"
 
 
-def of_docker() -> str:
+def build_docker_table() -> str:
     """Return the table of what they left in Docker's daemon.json."""
     body = [
         [row.title, f"`{json.dumps(row.data)}`", stays(row.data), f"{row.source} ({row.read})"]
