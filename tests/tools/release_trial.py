@@ -15,16 +15,18 @@ from pathlib import Path
 
 import yaml
 
+FIRST_STEPS = re.compile(r"^## Try it\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
 # The fence may be indented or come with another word for the language.
-FIRST_BLOCK = re.compile(r"```(?:shell|console|bash)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```(?:shell|console|bash)\n(.*?)```", re.DOTALL)
 HOSTS = ("gpu1", "gpu2")
 INSTALL = "ansible-galaxy collection install gpufleet.nvidia"
 
 
 def list_commands(readme: str) -> list[str]:
-    """Return the commands of README's first block, if they begin with the installation; [] if not."""
-    found = FIRST_BLOCK.search(readme)
-    lines = found[1].splitlines() if found else []
+    """Return the commands of README's first steps, [] if they do not begin with installing it."""
+    steps = FIRST_STEPS.search(readme)
+    blocks = BLOCK.findall(steps[1]) if steps else []
+    lines = [line for block in blocks for line in block.splitlines()]
     commands = [" ".join(shlex.split(line, comments=True)) for line in lines]
     commands = [command for command in commands if command]
     return commands if commands and commands[0] == INSTALL else []
