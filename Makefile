@@ -31,7 +31,7 @@ nightly: venv ## Hours: all of `make test` with everything that is drawn, older 
 mutants: venv ## Change the planner in 200 places, one at a time, and name each change that no test notices (COUNT=20, SEED=3)
 	@$(RUN) python tests/tools/mutants.py $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
 
-build: venv ## Build what `make test` needs, which it does first, apart from its time (some 12 minutes where nothing is built yet, most of them for Kubernetes)
+build: venv ## Build what `make test` needs, which it does first, apart from its time (some 14 minutes where nothing is built yet, most of them for Kubernetes)
 	@$(RUN) python tests/tools/build.py
 
 check: venv ## The fast tier, 4 to 6 minutes on two cores: lint, types, sanity and unit tests on the newest ansible-core; no root, no lab

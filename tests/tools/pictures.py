@@ -167,7 +167,7 @@ def build_rollout_timeline() -> str:
         "change, in one transaction",
         "verify",
         "back into service",
-        "second look (soak)",
+        "second check (soak)",
     ]
     parts.append(draw_text(20, 288, " → ".join([f"{steps[0]} {steps[1]}", *steps[2:]]), fill=INK))
     parts.append(

@@ -128,6 +128,37 @@ def test_a_file_that_a_maintainer_is_sent_to_is_there(page: str) -> None:
     )
 
 
+FOLDER = re.compile(r"`((?:plugins|tests|roles|examples|docs|_planner)/(?:[\w.-]+/)*)`")
+
+
+def list_missing_folders(text: str) -> list[str]:
+    """Return the folders that a text names, and that are not there."""
+    homes = (ROOT, ROOT / "plugins/plugin_utils")
+    return [
+        name for name in FOLDER.findall(text) if not any((home / name).is_dir() for home in homes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("in `_planner/core/formats/`", []),
+        ("in `_planner/formats/`", ["_planner/formats/"]),
+        ("in `tests/unit/` and `tests/else/`", ["tests/else/"]),
+        ("in `plugins/`, `docs`", []),
+    ],
+)
+def test_a_folder_is_one_of_the_repository(text: str, missing: list[str]) -> None:
+    assert list_missing_folders(text) == missing
+
+
+@pytest.mark.parametrize(
+    "page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]), ids=lambda page: page.name
+)
+def test_a_folder_that_a_page_names_is_there(page: Path) -> None:
+    assert list_missing_folders(page.read_text()) == []
+
+
 def split_row(line: str) -> tuple[str, str]:
     """Return the first two cells of a table's row, '' for what is missing."""
     cells = [cell.strip() for cell in line.split(" | ")]
