@@ -387,7 +387,7 @@ def test_settings_that_the_page_on_drains_shows_are_accepted(text: str) -> None:
 
 
 def test_the_page_on_drains_shows_settings() -> None:
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 6
 
 
 # Plays that users copy, with our roles in them.

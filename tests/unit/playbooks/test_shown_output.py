@@ -41,6 +41,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     again = play(place, inventory, "rollout", gpufleet_rollout_window=CLOSED)[1]
     back = play(place, inventory, "rollback", "--limit", "gpu2", "--check")[1]
     return {
+        "pilot.md": split_lines(stopped),
         "rollout.md": split_lines(stopped + again),
         "rollback.md": split_lines(back),
     }
@@ -50,7 +51,9 @@ def split_lines(words: str) -> set[str]:
     return {TIMES.sub("T", line.rstrip()) for line in words.splitlines()}
 
 
-@pytest.mark.parametrize(("page", "blocks"), [("rollout.md", 5), ("rollback.md", 1)])
+@pytest.mark.parametrize(
+    ("page", "blocks"), [("pilot.md", 1), ("rollout.md", 5), ("rollback.md", 1)]
+)
 def test_a_page_shows_lines_that_the_command_prints(
     page: str, blocks: int, printed: dict[str, set[str]]
 ) -> None:
