@@ -61,7 +61,7 @@ archive: venv ## Build the archive for Galaxy, the same bytes from the same file
 	$(RUN) python tests/tools/archive.py --judge
 
 release: venv ## Make a release of the last commit in .cache/release, and publish nothing (VERSION=0.1.0-rc.1)
-	@$(RUN) python tests/tools/release.py "$(VERSION)"
+	@$(RUN) python -I -X utf8 tests/tools/release.py "$$VERSION"
 
 unit: venv ## Run the unit tests on the newest ansible-core
 	$(RUN) python -m pytest -q tests/unit

@@ -18,33 +18,33 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import yaml
+from types import FrameType
+from typing import Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import archive
+import clean_runs
 import environments
+import release_checks as checks
 import release_trial
 import release_words
-import semantic_versions
 from environments import ROOT
+from release_checks import CHANGELOG, FROZEN, cut_words, read_changelog, read_mapping, run_git
 from release_needs import list_needs
 from release_refusals import ReleaseRefused
 
 # The environment with ansible-core and nothing else, as a new user has it.
 EMPTY = "sanity-2-21"
-CHANGELOG = "changelogs/changelog.yaml"
 FRAGMENTS = "changelogs/fragments"
 TOO_SLOW = "Timeout on call to ansible-lint"  # galaxy_importer/loaders/collection.py
-LINK = "120000 "  # the mode of a symbolic link in git's index
-TREES = "tests/lab/tree/"
+UNFINISHED = ".making-"
 NEEDED_FOR_CHANGELOG = ("galaxy.yml", "changelogs", "meta", "plugins", "roles")
 
 
@@ -53,94 +53,41 @@ def make_release(root: Path, version: str) -> Path:
 
     Raise ReleaseRefused, and leave nothing behind, if anything is wrong.
     """
-    require_form(version)
-    require_clean(root)
-    require_new(root, version)
-    base = root / ".cache/release"
-    base.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".making-", dir=base) as folder:
+    checks.require_form(version)
+    checks.require_locked()
+    try:
+        with clean_runs.cleaned(), checks.work_alone(root) as base:
+            checks.require_clean(root)
+            checks.require_new(root, version)
+            maker = read_maker(root)
+            with clean_runs.own_git_settings() as settings, clean_runs.cleaned(**settings):
+                return make_in(base, root, version, maker)
+    except OSError as error:
+        raise ReleaseRefused("release.system", cause=cut_words(str(error))) from None
+
+
+def make_in(base: Path, root: Path, version: str, maker: Mapping[str, str]) -> Path:
+    """Make a release in a folder beside those that are there, and put it among them in the end.
+
+    maker: git's variables for who commits.
+    """
+    for left in base.glob(f"{UNFINISHED}*"):
+        shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=base) as folder:
         made = Path(folder) / "results"
         made.mkdir()
         clone = clone_commit(root, Path(folder) / "clone")
-        require_plain(clone)
+        checks.require_plain(clone)
+        checks.require_same(root, clone)
+        checks.require_frozen(clone)
         fill_release(clone, made, version)
-        commit_release(root, clone, version)
+        commit_release(clone, version, maker)
         write_results(clone, made, version)
         place = base / version
         if os.path.lexists(place):
             place.rename(Path(folder) / "earlier")
         made.rename(place)
     return place
-
-
-# --- whether there can be this release
-# --------------------------------------------------------------------------------------------------
-
-
-def require_form(version: str) -> None:
-    try:
-        semantic_versions.read_version(version)
-    except ValueError:
-        raise ReleaseRefused("release.version-form", version=version) from None
-
-
-def require_clean(root: Path) -> None:
-    """Refuse a checkout with files that the release would not have."""
-    lines = run_git(root, "status", "--porcelain").splitlines()
-    if lines:
-        some = ", ".join(line[3:] for line in lines[:3]) + (", ..." if len(lines) > 3 else "")
-        raise ReleaseRefused("release.dirty", files=some)
-
-
-def require_new(root: Path, version: str) -> None:
-    """Refuse a version that exists, and one that is not newer than all that exist."""
-    tags = [tag.removeprefix("v") for tag in run_git(root, "tag", "--list").split()]
-    noted = list(read_changelog(root))
-    for known, where in ((tags, "a tag"), (noted, CHANGELOG)):
-        if version in known:
-            raise ReleaseRefused("release.exists", version=version, where=where)
-    known = [v for v in (*tags, *noted) if semantic_versions.VERSION.fullmatch(v)]
-    last = max(known, key=semantic_versions.read_version, default="")
-    order = semantic_versions.read_version
-    if last and order(version) < order(last):
-        raise ReleaseRefused("release.not-newer", version=version, last=last)
-
-
-def require_plain(clone: Path) -> None:
-    """Refuse a commit with a link outside of the trees of the lab's hosts.
-
-    A release would read or write the file behind it, which may be any file of this machine, and
-    ansible-galaxy puts such a file into the archive.
-    """
-    listed = run_git(clone, "ls-files", "--stage", "-z").split("\0")
-    links = [line.partition("\t")[2] for line in listed if line.startswith(LINK)]
-    links = [path for path in links if not path.startswith(TREES)]
-    if links:
-        raise ReleaseRefused("release.link", path=links[0])
-
-
-def read_changelog(root: Path) -> Mapping[str, Any]:
-    """Return the releases of changelog.yaml by their versions; {} before the first."""
-    path = root / CHANGELOG
-    found = yaml.safe_load(path.read_text()) if path.exists() else {}
-    return dict(found.get("releases") or {})
-
-
-def run_git(place: Path, *words: str, **environment: str) -> str:
-    """Run git and return what it prints. Raise ReleaseRefused if it fails."""
-    done = subprocess.run(
-        ["git", *words], cwd=place, capture_output=True, text=True, check=False,
-        stdin=subprocess.DEVNULL, env={**os.environ, **environment},
-    )  # fmt: skip
-    if done.returncode:
-        raise ReleaseRefused("release.git", command=words[0], cause=cut_words(done.stderr))
-    return done.stdout
-
-
-def cut_words(text: str) -> str:
-    """Return the last line of a program's words, as the cause in a sentence."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:200].rstrip(".") if lines else "it said nothing"
 
 
 # --- what a release changes in the files
@@ -158,7 +105,7 @@ def fill_release(clone: Path, made: Path, version: str) -> None:
     require_contract(clone)
     set_version(clone / "galaxy.yml", version)
     write_changelog(clone, version)
-    kept = clone / "tests/fixtures/releases" / version / "contract.json"
+    kept = clone / FROZEN / version / "contract.json"
     kept.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(clone / "docs/contract.json", kept)
     for name in ("CHANGELOG.rst", CHANGELOG):
@@ -174,18 +121,14 @@ def choose_fragments(clone: Path, version: str) -> None:
     folder = clone / FRAGMENTS
     names = dict.fromkeys((f"{version}.yml", f"{version.partition('-')[0]}.yml"))
     summaries = [folder / name for name in names if (folder / name).is_file()]
-    said = [path for path in summaries if "release_summary" in (read_yaml(path) or {})]
+    said = [path for path in summaries if "release_summary" in read_mapping(path)]
     if not said:
         wanted = " or ".join(f"{FRAGMENTS}/{name}" for name in names)
         raise ReleaseRefused("release.no-fragment", version=version, wanted=wanted)
     if not read_changelog(clone):
-        for path in folder.glob("*.yml"):
+        for path in (*folder.glob("*.yml"), *folder.glob("*.yaml")):
             if path not in summaries:
                 path.unlink()
-
-
-def read_yaml(path: Path) -> Any:
-    return yaml.safe_load(path.read_text())
 
 
 def require_contract(clone: Path) -> None:
@@ -198,10 +141,11 @@ def require_contract(clone: Path) -> None:
 
 def set_version(galaxy: Path, version: str) -> None:
     """Write the version into galaxy.yml, and leave every other byte."""
-    text, count = re.subn(r"(?m)^version: .*$", f"version: {version}", galaxy.read_text())
+    known = galaxy.read_text(encoding="utf-8")
+    text, count = re.subn(r"(?m)^version: .*$", f"version: {version}", known)
     if count != 1:
         raise ReleaseRefused("release.galaxy")
-    galaxy.write_text(text)
+    galaxy.write_text(text, encoding="utf-8")
 
 
 def write_changelog(clone: Path, version: str) -> None:
@@ -233,20 +177,27 @@ def write_changelog(clone: Path, version: str) -> None:
 
 def run_here(place: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=place, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-    )
-
-
-def commit_release(root: Path, clone: Path, version: str) -> None:
-    """Commit the files of a release in the clone, in the name of who makes it."""
-    who = re.match(r"(.*) <(.*)> ", run_git(root, "var", "GIT_COMMITTER_IDENT"))
-    name, address = (who[1], who[2]) if who else ("", "")
-    run_git(clone, "add", "--all")
-    run_git(
-        clone, "commit", "--quiet", "--no-verify", "--message", f"Release {version}",
-        GIT_AUTHOR_NAME=name, GIT_AUTHOR_EMAIL=address,
-        GIT_COMMITTER_NAME=name, GIT_COMMITTER_EMAIL=address,
+        command, cwd=place, capture_output=True, check=False, stdin=subprocess.DEVNULL,
+        encoding="utf-8", errors="replace",
     )  # fmt: skip
+
+
+def read_maker(root: Path) -> dict[str, str]:
+    """Return git's variables for who makes the release, as the checkout names them."""
+    who = re.match(r"(.*) <(.*)> ", run_git(root, "var", "GIT_COMMITTER_IDENT"))
+    own = {"NAME": who[1] if who else "", "EMAIL": who[2] if who else ""}
+    return {
+        f"GIT_{role}_{name}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for name, value in own.items()
+    }
+
+
+def commit_release(clone: Path, version: str, maker: Mapping[str, str]) -> None:
+    """Commit the files of a release in the clone, in the name of who makes it."""
+    run_git(clone, "add", "--all")
+    message = ("--message", f"Release {version}")
+    run_git(clone, "commit", "--quiet", "--no-verify", *message, **maker)
 
 
 # --- what a release consists of
@@ -262,42 +213,37 @@ def write_results(clone: Path, made: Path, version: str) -> None:
     judge_archive(built, made / "galaxy-importer.txt")
     try_archive(clone, built, made / "tried.txt")
     noted = read_changelog(clone)[version]
-    (made / "tag.txt").write_text(release_words.build_tag_text(described, noted))
-    (made / "announcement.md").write_text(release_words.build_announcement(described, noted))
-    run_git(clone, "branch", "--force", f"release-{version}", "HEAD")
+    write_text(made / "tag.txt", release_words.build_tag_text(described, noted))
+    write_text(made / "announcement.md", release_words.build_announcement(described, noted))
+    run_git(clone, "update-ref", f"refs/heads/release-{version}", "HEAD")
     branch, file = f"release-{version}", str(made / "release.bundle")
     run_git(clone, "bundle", "create", "--quiet", file, branch, "^HEAD~1")
     sums = [f"{hash_file(path)}  {path.name}\n" for path in sorted(made.iterdir())]
     (made / "SHA256SUMS").write_text("".join(sums))
 
 
+def write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
 def build_twice(clone: Path, made: Path, time: int) -> Path:
     """Build the archive from two clones, and refuse it if their bytes differ."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-release-") as folder:
         clones = [clone_commit(clone, Path(folder) / word / "clone") for word in ("one", "other")]
-        with settled(SOURCE_DATE_EPOCH=str(time)):
+        os.environ["SOURCE_DATE_EPOCH"] = str(time)
+        try:
             built = archive.build(clones[0], made)
             again = archive.build(clones[1], Path(folder) / "built")
+        except archive.ArchiveFailed as error:
+            raise ReleaseRefused("release.build", cause=cut_words(str(error))) from None
         if built.name != again.name or built.read_bytes() != again.read_bytes():
             raise ReleaseRefused("release.other-bytes", archive=built.name)
     return built
 
 
-@contextlib.contextmanager
-def settled(**variables: str) -> Any:
-    """Set variables of the environment for a while."""
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
 def describe_release(clone: Path, built: Path, time: int) -> dict[str, Any]:
     """Return what an SBOM and the texts say of a release."""
-    galaxy = read_yaml(clone / "galaxy.yml")
+    galaxy = read_mapping(clone / "galaxy.yml")
     names = ("namespace", "name", "version", "description", "repository", "issues")
     return {
         **{name: galaxy[name] for name in names},
@@ -325,7 +271,7 @@ def write_sbom(described: Mapping[str, Any], target: Path) -> None:
         raise ReleaseRefused("release.sbom", cause=str(error)) from None
     if done.returncode or not done.stdout:
         raise ReleaseRefused("release.sbom", cause=cut_words(done.stderr))
-    target.write_text(done.stdout)
+    write_text(target, done.stdout)
 
 
 def find_environment(group: str) -> Path:
@@ -355,14 +301,14 @@ def judge_archive(built: Path, target: Path) -> None:
         raise ReleaseRefused("release.importer-time")
     if status or errors:
         raise ReleaseRefused("release.importer", cause=cut_words(errors[0] if errors else words))
-    target.write_text(words)
+    write_text(target, words)
 
 
 def try_archive(clone: Path, built: Path, target: Path) -> None:
     """Install the archive where nothing else is, and run README's commands from it."""
     programs = find_environment(EMPTY)
     with tempfile.TemporaryDirectory(prefix="gpufleet-release-") as folder:
-        commands = release_trial.list_commands((clone / "README.md").read_text())
+        commands = release_trial.list_commands((clone / "README.md").read_text(encoding="utf-8"))
         if not commands:
             raise ReleaseRefused("release.no-commands")
         release_trial.make_project(Path(folder), programs / "python")
@@ -373,12 +319,18 @@ def try_archive(clone: Path, built: Path, target: Path) -> None:
             if status:
                 cause = cut_words(words)
                 raise ReleaseRefused("release.trial", command=command, cause=cause)
-    target.write_text("\n".join(told))
+    write_text(target, "\n".join(told))
+
+
+def stop(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise ReleaseRefused("release.stopped")
 
 
 def main(given: Sequence[str], make: Callable[[Path, str], Path] = make_release) -> int:
     """Make the release that is named, or say in one sentence why not."""
     version = given[0] if len(given) == 1 else ""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
     try:
         place = make(ROOT, version)
     except ReleaseRefused as refused:

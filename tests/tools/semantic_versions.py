@@ -10,7 +10,8 @@ import re
 NUMBER = r"(?:0|[1-9]\d*)"
 WORD = rf"(?:{NUMBER}|\d*[A-Za-z-][0-9A-Za-z-]*)"
 # Build metadata are left out: two releases that differ in them alone would be one to Galaxy.
-VERSION = re.compile(rf"({NUMBER})\.({NUMBER})\.({NUMBER})(?:-({WORD}(?:\.{WORD})*))?")
+# Digits are those of ASCII: Python's \d has those of other scripts as well.
+VERSION = re.compile(rf"({NUMBER})\.({NUMBER})\.({NUMBER})(?:-({WORD}(?:\.{WORD})*))?", re.ASCII)
 
 Order = tuple[tuple[int, int, int], bool, tuple[tuple[int, int, str], ...]]
 

@@ -9,13 +9,20 @@ import os
 import subprocess
 from pathlib import Path
 
+import clean_runs
 from environments import ROOT
 
 
 def list_tracked() -> list[Path]:
     """Return the tracked files and links that are there."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+        env=clean_runs.build_git_environment(os.environ),
     ).stdout
     return [Path(item) for item in listed.split("\0") if item and os.path.lexists(ROOT / item)]
 

@@ -11,8 +11,12 @@ make: tests/tools/release.py runs them at each release.
 from __future__ import annotations
 
 import ast
+import fcntl
+import io
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import tarfile
@@ -25,7 +29,9 @@ import yaml
 from tests.unit import tool_modules
 
 with tool_modules.reachable():
+    import archive
     import release
+    import release_checks
     import release_needs
     import release_refusals
     import release_trial
@@ -130,6 +136,59 @@ def link_outside(name: str) -> Any:
     return link
 
 
+def hide_change(bit: str) -> Any:
+    """Return what changes a file that git was told to take for unchanged."""
+
+    def hide(root: Path) -> None:
+        run_git(root, "update-index", bit, "meta/runtime.yml")
+        (root / "meta/runtime.yml").write_text('requires_ansible: ">=2.99.0"\n')
+
+    return hide
+
+
+def hide_untracked(root: Path) -> None:
+    run_git(root, "config", "status.showUntrackedFiles", "no")
+    (root / "changelogs/fragments/two.yml").write_text(ONE)
+
+
+def add_submodule(root: Path) -> None:
+    head = run_git(root, "rev-parse", "HEAD").strip()
+    run_git(root, "update-index", "--add", "--cacheinfo", f"160000,{head},plugins/other")
+    (root / "plugins/other").mkdir()
+    run_git(root, "commit", "--quiet", "--message", "Change")
+
+
+def add_file(name: str, text: str) -> Any:
+    """Return what commits a file."""
+
+    def add(root: Path) -> None:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+        commit(root)
+
+    return add
+
+
+def change_frozen(name: str, after: str | None) -> Any:
+    """Return what changes a file that a release was tagged with, or removes it."""
+
+    def change(root: Path) -> None:
+        path = root / "tests/fixtures/releases/0.1.0-rc.1" / name
+        add_file(str(path.relative_to(root)), '{"module host": {}}\n')(root)
+        run_git(root, "tag", "v0.1.0-rc.1")
+        path.unlink() if after is None else path.write_text(after)
+        commit(root)
+
+    return change
+
+
+def break_build(root: Path) -> None:
+    both = {**GALAXY, "build_ignore": ["tests"], "manifest": {}}
+    (root / "galaxy.yml").write_text(yaml.safe_dump(both, sort_keys=False))
+    commit(root)
+
+
+FRAGMENT = "changelogs/fragments/0.1.0.yml"
 # what is wrong, the version, the code
 REFUSED: list[tuple[Any, str, str]] = [
     (lambda root: None, "", "release.version-form"),
@@ -152,6 +211,29 @@ REFUSED: list[tuple[Any, str, str]] = [
     (link_outside("docs/contract.json"), "0.1.0-rc.1", "release.link"),
     (link_outside("plugins/modules/host.py"), "0.1.0-rc.1", "release.link"),
     (link_outside("tests/fixtures/releases"), "0.1.0-rc.1", "release.link"),
+    (hide_change("--assume-unchanged"), "0.1.0-rc.1", "release.dirty"),
+    (hide_change("--skip-worktree"), "0.1.0-rc.1", "release.dirty"),
+    (hide_untracked, "0.1.0-rc.1", "release.dirty"),
+    (add_submodule, "0.1.0-rc.1", "release.submodule"),
+    (add_file("plugins/modules/a\nb.py", ""), "0.1.0-rc.1", "release.name"),
+    (add_file("plugins/modules/a\u202eb.py", ""), "0.1.0-rc.1", "release.name"),
+    (add_file(os.fsdecode(b"docs/\xff.md"), ""), "0.1.0-rc.1", "release.name"),
+    (change_frozen("contract.json", "{}\n"), "0.1.0", "release.frozen"),
+    (change_frozen("contract.json", None), "0.1.0", "release.frozen"),
+    (change_frozen("host-docker.json", "{}\n"), "0.1.0", "release.frozen"),
+    (add_file(FRAGMENT, "release_summary: 'a\n"), "0.1.0-rc.1", "release.yaml"),
+    (add_file(FRAGMENT, "- release_summary\n"), "0.1.0-rc.1", "release.yaml"),
+    (add_file(FRAGMENT, "17\n"), "0.1.0-rc.1", "release.yaml"),
+    (add_file(FRAGMENT, "release_summary: 2026-99-99\n"), "0.1.0-rc.1", "release.yaml"),
+    (add_file(FRAGMENT, "[" * 20000), "0.1.0-rc.1", "release.yaml"),
+    (
+        add_file(FRAGMENT, "release_summary: !!python/name:os.system\n"),
+        "0.1.0-rc.1",
+        "release.yaml",
+    ),
+    (add_file(release_checks.CHANGELOG, "[]\n"), "0.1.0-rc.1", "release.yaml"),
+    (add_file(release_checks.CHANGELOG, "releases: [1]\n"), "0.1.0-rc.1", "release.yaml"),
+    (break_build, "0.1.0-rc.1", "release.build"),
 ]
 
 
@@ -169,6 +251,263 @@ def test_a_release_that_cannot_be_made_is_refused_and_leaves_nothing(
     assert run_git(place, "status", "--porcelain", "--branch") == before
     outside = [path for path in (place.parent / "outside").rglob("*") if path.is_file()]
     assert [path.read_text() for path in outside] in ([], ["version: of another file\n"])
+
+
+def test_programs_that_no_lock_names_make_no_release(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release_checks.environments, "NEWEST", True)
+    with pytest.raises(release.ReleaseRefused) as refused:
+        release.make_release(place, "0.1.0-rc.1")
+    assert refused.value.code == "release.newest"
+
+
+def test_a_second_release_at_the_same_time_is_refused(place: Path) -> None:
+    (place / ".cache").mkdir()
+    with (place / ".cache/release.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(release.ReleaseRefused) as refused:
+            release.make_release(place, "0.1.0-rc.1")
+    assert refused.value.code == "release.running"
+
+
+def test_a_machine_that_fails_is_named_in_a_sentence(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    leave_out_environments(monkeypatch)
+    monkeypatch.setattr(release, "write_changelog", fail)
+    with pytest.raises(release.ReleaseRefused) as refused:
+        release.make_release(place, "0.1.0-rc.1")
+    assert refused.value.code == "release.system"
+    assert list_made(place) == []
+
+
+# Stops in the middle, and says so: its first argument is the repository.
+STOPPED = """
+import signal, sys
+from pathlib import Path
+sys.path.insert(0, {tools!r})
+import release
+def wait(*given):
+    print("in the middle", flush=True)
+    signal.pause()
+release.require_contract = wait
+place = Path(sys.argv[1])
+sys.exit(release.main(["0.1.0-rc.1"], lambda root, version: release.make_release(place, version)))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_release_that_is_stopped_leaves_nothing_for_the_next_one(
+    number: signal.Signals, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = STOPPED.format(tools=str(tool_modules.TOOLS))
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(place)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout
+    assert process.stdout.readline() == "in the middle\n"
+    process.send_signal(number)
+    _told, words = process.communicate()
+    if number == signal.SIGKILL:
+        assert process.returncode == -number
+    else:
+        assert (process.returncode, list_made(place)) == (1, []), words
+        assert "[release.stopped]" in words
+    leave_out_environments(monkeypatch)
+    release.make_release(place, "0.1.0-rc.1")
+    assert list_made(place) == ["0.1.0-rc.1"]
+
+
+def test_a_release_can_be_made_where_its_branch_is_checked_out(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_out_environments(monkeypatch)
+    run_git(place, "checkout", "--quiet", "-b", "release-0.1.0-rc.1")
+    made = release.make_release(place, "0.1.0-rc.1")
+    run_git(place, "bundle", "verify", "--quiet", str(made / "release.bundle"))
+
+
+# --- what the caller has set
+# --------------------------------------------------------------------------------------------------
+
+# Each of these changes files at a checkout, hides some, asks for a key, fetches from elsewhere, or
+# prints more.
+OF_A_PERSON = """\
+[core]
+\tautocrlf = true
+\tattributesFile = {home}/attributes
+\texcludesFile = {home}/ignored
+\thooksPath = {home}/hooks
+[filter "spoil"]
+\tsmudge = sed s/e/E/g
+[commit]
+\tgpgSign = true
+[gpg]
+\tprogram = false
+[log]
+\tshowSignature = true
+[column]
+\tui = always
+[uploadpack]
+\tpackObjectsHook = false
+[url "{home}/elsewhere"]
+\tinsteadOf = {place}
+"""
+
+
+def set_git(place: Path, home: Path) -> dict[str, str]:
+    """Give a person settings of git."""
+    (home / ".gitconfig").write_text(OF_A_PERSON.format(home=home, place=place))
+    (home / "attributes").write_text("*.md filter=spoil\n* text\n")
+    (home / "ignored").write_text("*.json\n")
+    (home / "hooks").mkdir()
+    for name in ("post-checkout", "pre-commit", "commit-msg", "reference-transaction"):
+        (home / "hooks" / name).write_text("#!/bin/sh\nexit 1\n")
+        (home / "hooks" / name).chmod(0o755)
+    return {"HOME": str(home)}
+
+
+def set_another_repository(place: Path, home: Path) -> dict[str, str]:
+    """Make another repository that of git's variables, as its hooks and rebases do."""
+    make_other(home)
+    return {
+        "GIT_DIR": str(home / "other/.git"),
+        "GIT_WORK_TREE": str(home / "other"),
+        "GIT_INDEX_FILE": str(home / "other/.git/index"),
+    }
+
+
+def set_programs(place: Path, home: Path) -> dict[str, str]:
+    """Set what changes how Python, Ansible and others work."""
+    for name in ("yaml.py", "packaging.py", "sitecustomize.py"):
+        (home / name).write_text("import os\nos._exit(9)\n")
+    (home / "ansible.cfg").write_text("[defaults]\nhome = /proc/none\n")
+    return {
+        "PYTHONPATH": str(home),
+        "ANSIBLE_CONFIG": str(home / "ansible.cfg"),
+        "ANSIBLE_HOME": "/proc/none",
+        "SOURCE_DATE_EPOCH": "never",
+        "TZ": "Pacific/Kiritimati",
+        "LC_ALL": "C",
+    }
+
+
+def make_other(home: Path) -> None:
+    (home / "other").mkdir()
+    run_git(home / "other", "init", "--quiet")
+    (home / "other/mine.txt").write_text("mine\n")
+    commit(home / "other")
+
+
+def read_other(home: Path) -> list[str]:
+    """Return the commits and the files of the other repository; [] if there is none."""
+    other = home / "other"
+    if not other.exists():
+        return []
+    return [run_git(other, "log", "--format=%s"), run_git(other, "ls-files", "--stage")]
+
+
+def read_archive(made: Path, name: str) -> bytes:
+    with tarfile.open(next(made.glob("*.tar.gz"))) as opened:
+        found = opened.extractfile(name)
+        assert found
+        return found.read()
+
+
+@pytest.fixture
+def as_it_is(place: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """The list of files, with their digests, of an archive where nothing is set."""
+    leave_out_environments(monkeypatch)
+    return read_archive(release.make_release(place, "0.1.0-rc.1"), "FILES.json")
+
+
+@pytest.mark.parametrize("prepare", [set_git, set_another_repository, set_programs])
+def test_what_the_caller_has_set_changes_nothing(
+    prepare: Any, as_it_is: bytes, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    given = prepare(place, home)
+    before = read_other(home)
+    with monkeypatch.context() as caller:
+        for name, value in given.items():
+            caller.setenv(name, value)
+        mask = os.umask(0o177)
+        try:
+            made = release.make_release(place, "0.1.0-rc.1")
+        finally:
+            os.umask(mask)
+    assert read_archive(made, "FILES.json") == as_it_is
+    assert (place / "README.md").read_text() == "# Made for a test\n"
+    assert read_other(home) == before
+    run_git(place, "fetch", "--quiet", str(made / "release.bundle"), "release-0.1.0-rc.1")
+    kept = "tests/fixtures/releases/0.1.0-rc.1/contract.json"
+    assert run_git(place, "show", f"FETCH_HEAD:{kept}") == "{}\n"
+
+
+def test_modules_beside_the_caller_are_not_the_programs_of_a_release(tmp_path: Path) -> None:
+    for name in ("yaml", "json", "archive"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)\n")
+    recipe = (ROOT / "Makefile").read_text().partition("\nrelease:")[2].partition("\n\n")[0]
+    command = re.search(r"python (-.*) tests/tools/release.py \"\$\$VERSION\"", recipe)
+    assert command
+    done = subprocess.run(
+        [sys.executable, *command[1].split(), str(ROOT / "tests/tools/release.py"), "v1"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.returncode, "[release.version-form]" in done.stderr) == (1, True), done.stderr
+
+
+# --- the archive
+# --------------------------------------------------------------------------------------------------
+
+
+def write_tar(path: Path, order: list[str]) -> Path:
+    """Write an archive as ansible-galaxy does where a directory names its files in this order."""
+    listed = {"files": [{"name": name, "ftype": "file"} for name in order], "format": 1}
+    files = json.dumps(listed, indent=True).encode()
+    digest = release.hashlib.sha256(files).hexdigest()
+    head = {"collection_info": {"name": "nvidia"}, "file_manifest_file": {"chksum_sha256": digest}}
+    contents = {
+        "MANIFEST.json": json.dumps(head, indent=True).encode(),
+        "FILES.json": files,
+        **{name: name.encode() for name in order},
+    }
+    with tarfile.open(path, "w:gz") as opened:
+        for name, data in contents.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            opened.addfile(entry, io.BytesIO(data))
+    return path
+
+
+def test_an_archive_does_not_tell_the_order_of_a_directory(tmp_path: Path) -> None:
+    one = archive.packed(write_tar(tmp_path / "1.tar.gz", ["a", "b/c", "b.d"]), 1)
+    other = archive.packed(write_tar(tmp_path / "2.tar.gz", ["b.d", "b/c", "a"]), 1)
+    assert one == other
+    with tarfile.open(fileobj=io.BytesIO(one)) as opened:
+        manifest, files = (opened.extractfile(name) for name in ("MANIFEST.json", "FILES.json"))
+        assert manifest
+        assert files
+        text = files.read()
+        digest = json.load(manifest)["file_manifest_file"]["chksum_sha256"]
+    assert [entry["name"] for entry in json.loads(text)["files"]] == ["a", "b.d", "b/c"]
+    assert digest == release.hashlib.sha256(text).hexdigest()
+
+
+@pytest.mark.parametrize("said", ["never", "-1", "1.5", "4294967296", "\u0661", " 1"])
+def test_a_time_that_no_archive_can_have_is_refused(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", said)
+    with pytest.raises(archive.ArchiveFailed):
+        archive.committed()
 
 
 def make_program(place: Path, text: str) -> Path:
@@ -285,7 +624,7 @@ def test_a_link_in_the_tree_of_a_host_of_the_lab_is_no_hindrance(
 
 
 def test_each_refusal_is_used_and_has_a_next_step() -> None:
-    text = (ROOT / "tests/tools/release.py").read_text()
+    text = "\n".join(path.read_text() for path in tool_modules.TOOLS.glob("release*.py"))
     assert set(re.findall(r'ReleaseRefused\(\s*"([a-z.-]+)"', text)) == set(
         release_refusals.REFUSALS
     )
