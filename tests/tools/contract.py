@@ -46,6 +46,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     decision_file,
     earlier_runs,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    releases as containerd_releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    releases as crio_releases,
+)
 
 FILE = ROOT / "docs/contract.json"
 HOST_SIDE = "ansible_collections.gpufleet.nvidia.plugins.module_utils._host."
@@ -64,6 +70,11 @@ ACCEPTED: Mapping[str, tuple[str, ...]] = {
     DEPRECATED: (DEPRECATED,),
     MINOR: (MINOR, "major_changes", DEPRECATED, BREAKING),
 }
+
+# The kinds of promises whose names have parts, which belong to the first part.
+IN_PARTS = ("option", "result", "filter", "lookup", "schema")
+# Code, in the language of the changelog.
+MARKED = re.compile(r"``(.+?)``")
 
 Promises = Mapping[str, Mapping[str, Any]]
 
@@ -92,6 +103,7 @@ def build_contract() -> Promises:
         **dict(list_playbook_promises()),
         **dict(list_host_file_promises()),
         **dict(list_schema_promises()),
+        **dict(list_runtime_promises()),
         **{f"code {code}": {} for code in list_codes()},
     }
     return dict(sorted(promises.items()))
@@ -184,12 +196,17 @@ def list_playbook_promises() -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def list_host_file_promises() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the files on hosts that others read, and the schema of the journal."""
+    """Yield the files on hosts that others read, the names in an engine's configuration, and the
+    schema of the journal.
+    """
     for path in (earlier_runs.FACT_PATH, decision_file.DECISION_PATH):
         yield f"host file {path}", {"schema": decision_file.SCHEMA}
     record = decision_file.build_public_record(make_decided_host(), make_driver())
     for place in sorted(set(list_places(record))):
         yield f"key of the decision {place}", {}
+    for engine, releases in (("containerd", containerd_releases), ("crio", crio_releases)):
+        yield f"drop-in {engine}", {"name": releases.DROP_IN}
+    yield "handler", {"name": model.Handler.name}
     # by its name, since the host's side has no types
     journal = importlib.import_module(HOST_SIDE + "journal")
     yield "journal", {"schema": journal.SCHEMA, "parts": list(journal.PARTS)}
@@ -240,6 +257,14 @@ def walk_schema(prefix: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, M
     for key, mark in (("additionalProperties", "*"), ("items", "[]")):
         if isinstance(schema.get(key), dict):
             yield from walk_schema(f"{prefix}.{mark}", schema[key])
+
+
+def list_runtime_promises() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the releases of ansible-core, and the groups that users set defaults for."""
+    runtime = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())
+    yield "ansible-core", {"requires": runtime["requires_ansible"]}
+    for name, members in runtime["action_groups"].items():
+        yield f"action group {name}", {"members": sorted(members)}
 
 
 def list_codes() -> list[str]:
@@ -297,7 +322,7 @@ def judge_addition(name: str, new: Mapping[str, Any]) -> str:
 
 def is_widened(key: str, old: Any, new: Any) -> bool:
     """Return whether everything that was right before still is, with the same meaning."""
-    if key in ("choices", "aliases", "enum", "entry_points", "parts"):
+    if key in ("choices", "aliases", "enum", "entry_points", "members", "parts"):
         return set(map(str, old or [])) <= set(map(str, new or [])) and bool(
             old or key == "aliases"
         )
@@ -317,11 +342,12 @@ def find_base(releases: Path = RELEASES) -> tuple[str, Promises]:
 
 
 def read_fragments(folder: Path = FRAGMENTS) -> Mapping[str, str]:
-    """Return the text of all fragments by their sections."""
+    """Return the entries of all fragments by their sections, one a line."""
     found: dict[str, str] = {}
-    for path in sorted(folder.glob("*.yml")):
+    for path in sorted((*folder.glob("*.yml"), *folder.glob("*.yaml"))):
         for section, entries in (yaml.safe_load(path.read_text()) or {}).items():
-            text = "\n".join(map(str, entries if isinstance(entries, list) else [entries]))
+            lines = entries if isinstance(entries, list) else [entries]
+            text = "\n".join(" ".join(str(line).split()) for line in lines)
             found[section] = f"{found.get(section, '')}\n{text}"
     return found
 
@@ -334,15 +360,40 @@ def list_unexplained(
 
 
 def is_explained(change: ContractChange, fragments: Mapping[str, str]) -> bool:
-    """Return whether a fragment names a promise: all of its name, or the last part, as a word."""
-    whole = change.promise.rpartition(" ")[2]
-    names = "|".join(re.escape(name) for name in {whole, whole.rpartition(".")[2]})
-    pattern = re.compile(rf"(?<![\w.-])(?:{names})(?![\w-])")
-    return any(pattern.search(fragments.get(kind, "")) for kind in ACCEPTED[change.kind])
+    """Return whether an entry of a fragment of its kind names a promise."""
+    entries = (
+        entry for kind in ACCEPTED[change.kind] for entry in fragments.get(kind, "").splitlines()
+    )
+    return any(names_promise(entry, change.promise) for entry in entries)
+
+
+def names_promise(entry: str, promise: str) -> bool:
+    """Return whether an entry names a promise so that it can mean no other.
+
+    All of the name does, and so does a name that is a word of English if it is marked as code or
+    has its kind before it. The last part of an option or a result does if it is marked as code, and
+    what it belongs to is named, too: `gone`, `start` and `binary` are in many an entry.
+    """
+    kind, _, whole = promise.rpartition(" ")
+    marked = " ".join(MARKED.findall(entry))
+    if has_word(entry, promise if kind else "") or has_word(marked, whole):
+        return True
+    if re.search(r"[._/]", whole) and has_word(entry, whole):
+        return True
+    owner, last = whole.partition(".")[0], whole.rpartition(".")[2]
+    return kind in IN_PARTS and has_word(entry, owner) and has_word(marked, last)
+
+
+def has_word(text: str, word: str) -> bool:
+    """Return whether a text has a name, and not as a part of another name."""
+    return bool(word and re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w-]|\.\w)", text))
 
 
 def describe_change(change: ContractChange) -> str:
-    takes = f"needs a fragment under {change.kind} that names it" if change.kind else "needs none"
+    whole = change.promise.rpartition(" ")[2]
+    takes = (
+        f"needs a fragment under {change.kind} with ``{whole}``" if change.kind else "needs none"
+    )
     return f"{change.promise}: {change.says} ({takes})"
 
 

@@ -63,6 +63,10 @@ CHANGES = [
     ("code host.gone", {}, None, BREAKING),
     ("code host.more", None, {}, ""),
     ("journal", {"schema": 1}, {"schema": 2}, BREAKING),
+    ("ansible-core", {"requires": ">=2.16.0"}, {"requires": ">=2.17.0"}, BREAKING),
+    ("action group host", {"members": ["host"]}, {"members": ["drain", "host"]}, MINOR),
+    ("action group host", {"members": ["drain", "host"]}, {"members": ["host"]}, BREAKING),
+    ("action group host", {"members": ["host"]}, None, BREAKING),
     ("schema report.hosts", {"required": ["a"]}, {"required": ["a", "b"]}, BREAKING),
 ]
 
@@ -75,6 +79,23 @@ def test_a_change_of_the_contract_names_the_fragment_it_needs(
     new = {promise: after} if after is not None else {}
     found = [(change.promise, change.kind) for change in contract.compare_contracts(old, new)]
     assert found == ([] if kind == "-" else [(promise, kind)])
+
+
+@pytest.mark.parametrize(
+    ("promise", "said"),
+    [
+        ("ansible-core", {"requires": ">=2.16.0"}),
+        ("drop-in containerd", {"name": "90-gpufleet.toml"}),
+        ("drop-in crio", {"name": "90-gpufleet.conf"}),
+        ("handler", {"name": "nvidia"}),
+    ],
+)
+def test_what_the_page_counts_as_public_is_in_the_file(promise: str, said: Any) -> None:
+    assert contract.read_file()[promise] == said
+
+
+def test_the_group_of_defaults_is_in_the_file() -> None:
+    assert "cdi_spec" in contract.read_file()["action group host"]["members"]
 
 
 # the kind that is needed, the fragment's section, its text, whether it explains option host.cdi_class
@@ -101,6 +122,48 @@ def test_a_fragment_explains_what_it_names(
     change = contract.ContractChange("option host.cdi_class", kind, "")
     missing = contract.list_unexplained([change], contract.read_fragments(tmp_path))
     assert missing == ([] if explained else [change])
+
+
+# promise, the text of an entry, whether it explains a change of that promise
+NAMED = [
+    ("code host.gone", "host - ``cdi_class`` is gone.", False),
+    ("code host.gone", "host - ``gone`` is no code any more.", False),
+    ("code host.gone", "host - the code ``host.gone`` is another one.", True),
+    ("module host", "host - says more.", False),
+    ("module host", "``host`` - is split.", True),
+    ("module host", "the module host is split.", True),
+    ("module host", "``host.cdi_class`` - is gone.", False),
+    ("option host.handlers", "host.handlers.binary is gone.", False),
+    ("event start", "rollouts - hosts start later.", False),
+    ("event start", "rollouts - ``start`` is written later.", True),
+    ("journal", "the journal is kept longer.", False),
+    ("journal", "``journal`` - has another schema.", True),
+    ("option host.handlers.binary", "crio_runtime - ``binary`` is gone.", False),
+    ("option host.handlers.binary", "host - the binary is looked for.", False),
+    ("option host.handlers.binary", "host - ``binary`` of a handler is gone.", True),
+    ("variable gpufleet_cdi", "roles - gpufleet_cdi is gone.", True),
+    ("playbook roll_back", "roll_back is gone.", True),
+    ("action group host", "the action group host lacks ``drain``.", True),
+    ("ansible-core", "ansible-core 2.17 says more.", False),
+    ("ansible-core", "``ansible-core`` 2.16 is not taken any more.", True),
+]
+
+
+@pytest.mark.parametrize(("promise", "text", "explained"), NAMED)
+def test_an_entry_explains_what_it_names_without_doubt(
+    promise: str, text: str, explained: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "one.yaml").write_text(json.dumps({BREAKING: [text]}))
+    change = contract.ContractChange(promise, BREAKING, "")
+    missing = contract.list_unexplained([change], contract.read_fragments(tmp_path))
+    assert missing == ([] if explained else [change])
+
+
+def test_a_word_of_another_entry_explains_nothing(tmp_path: Path) -> None:
+    entries = ["host - ``cdi`` is gone.", "crio_runtime - ``binary`` is gone."]
+    (tmp_path / "one.yml").write_text(json.dumps({BREAKING: entries}))
+    change = contract.ContractChange("option host.binary", BREAKING, "")
+    assert contract.list_unexplained([change], contract.read_fragments(tmp_path)) == [change]
 
 
 # releases whose contract is kept, the one that binds
@@ -145,7 +208,10 @@ def test_versions_have_the_order_of_semver() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "1", "1.0", "v1.0.0", "1.0.0.0", "01.0.0", "1.0.0-", "1.0.0-01", "1.0.0+build", "1.0.0 "],
+    [
+        *("", "1", "1.0", "v1.0.0", "1.0.0.0", "01.0.0", "1.0.0-", "1.0.0-01", "1.0.0+build"),
+        *("1.0.0 ", "1.0.0\n", "1.0.1\u0663", "1.0.0-rc.\u0663"),
+    ],
 )
 def test_a_text_of_another_form_is_not_a_version(text: str) -> None:
     with pytest.raises(ValueError):
