@@ -220,12 +220,13 @@ def _read_record(path: Path) -> tuple[dict[str, Any], Process]:
 
     Raise PlanError for a file with other content: it would not be known who has which hosts.
 
-    A record that a dead process of another release of this collection has left is read as empty.
+    A record that a dead process of another release of this collection has left is read as empty. A
+    process on another machine may live, so its record has to be readable.
     """
     try:
         claim = json.loads(path.read_text(encoding="utf-8"))
         owner = Process(**claim["process"])
-        if claim.get("schema") != SCHEMA and owner != find_process(owner.number):
+        if claim.get("schema") != SCHEMA and is_process_alive(owner) is False:
             return {"about": "", "begun": "", "hosts": {}, "ended": []}, owner
         hosts = {str(identity): str(name) for identity, name in claim["hosts"].items()}
         shown = {
@@ -278,7 +279,8 @@ def _settle(path: Path, known: Mapping[str, Sequence[str]]) -> list[str]:
     of another host's claims.
     """
     claim, owner = _read_record(path)
-    if is_process_alive(owner) is not False:
+    # without hosts it is of another release, which reads it when it is installed again
+    if is_process_alive(owner) is not False or not claim["hosts"]:
         return []
     host_of = {identity: host for host, identities_ in known.items() for identity in identities_}
     reached = {identities_[-1] for identities_ in known.values()}

@@ -120,13 +120,18 @@ def read_report(path: Path) -> list[str]:
     return sorted(kept.require_report(json.loads(path.read_text()), str(path))["hosts"])
 
 
-def place_claim(release: str, folder: Path, schema: int) -> None:
-    """Put the record of a rollout whose process is dead where this controller keeps them."""
+def place_claim(release: str, folder: Path, schema: int, machine: str = "") -> Path:
+    """Put the record of a rollout whose process is dead where this controller keeps them.
+
+    machine: another one, on which the process may live.
+    """
     here = claims.find_process(os.getpid())
     assert here
     stored = json.loads((RELEASES / release / "claim.json").read_text())
-    owner = dc.asdict(dc.replace(here, started="1"))
-    (folder / "1-1.json").write_text(json.dumps({**stored, "schema": schema, "process": owner}))
+    owner = dc.asdict(dc.replace(here, started="1", machine=machine or here.machine))
+    path = folder / "1-1.json"
+    path.write_text(json.dumps({**stored, "schema": schema, "process": owner}))
+    return path
 
 
 @pytest.mark.parametrize("release", released_hosts.list_releases())
@@ -140,6 +145,24 @@ def test_a_rollout_that_another_release_began_goes_on(
     assert earlier.taken == {}
     assert earlier.unverified == owed
     assert claims.take(tmp_path, {"gpu2": ("gpu2 boot",)}, (), "3", "") == []
+
+
+@pytest.mark.parametrize("release", released_hosts.list_releases())
+@pytest.mark.parametrize("newer", [0, 1])
+def test_a_rollout_of_another_machine_keeps_its_hosts_whatever_release_began_it(
+    release: str, newer: int, tmp_path: Path
+) -> None:
+    """The home directory may be shared, and nobody here knows whether its process lives."""
+    place_claim(release, tmp_path, claims.SCHEMA + newer, machine="another")
+    assert set(claims.list_claims_of_others(tmp_path).taken) == {"gpu1 boot", "gpu2 boot"}
+
+
+@pytest.mark.parametrize("release", released_hosts.list_releases())
+def test_a_record_of_a_newer_release_is_left_to_it(release: str, tmp_path: Path) -> None:
+    path = place_claim(release, tmp_path, claims.SCHEMA + 1)
+    before = path.read_bytes()
+    assert claims.take(tmp_path, {"gpu2": ("gpu2 boot",)}, (), "3", "") == []
+    assert path.read_bytes() == before
 
 
 # --- a newer release
