@@ -282,6 +282,24 @@ def test_a_workflow_runs_what_it_names_by_digest_and_may_only_read(workflow: Pat
     ] == []
 
 
+# What runs code of a pull request with the rights of this repository is not among them.
+TRIGGERS = {"push", "pull_request", "schedule", "workflow_dispatch"}
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_gives_nothing_to_a_pull_request(workflow: Path) -> None:
+    """No secret, no right, no token that stays on the disk, and no word of its author in a shell."""
+    content = read(workflow)
+    assert set(content[True]) <= TRIGGERS, "YAML reads `on` as true"
+    assert [name for name, job in content["jobs"].items() if "permissions" in job] == []
+    assert re.findall(r"\bsecrets\b|GITHUB_TOKEN", workflow.read_text()) == []
+    checkouts = [one for one in steps(workflow) if "actions/checkout@" in one.get("uses", "")]
+    assert checkouts
+    assert {one["with"]["persist-credentials"] for one in checkouts} == {False}
+    given = [str(one.get(key, "")) for one in steps(workflow) for key in ("run", "env", "with")]
+    assert [words for words in given if "${{" in words] == []
+
+
 def test_the_engines_judge_in_every_test_file_that_is_called_so() -> None:
     recipe = (ROOT / "Makefile").read_text().partition("\njudges:")[2].partition("\n\n")[0]
     assert sorted(re.findall(r"tests/integration/(test_\w+)\.py", recipe)) == sorted(
