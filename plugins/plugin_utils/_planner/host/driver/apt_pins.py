@@ -35,6 +35,7 @@ PIN_KEEP: Keep = {
     "patterns": [
         r"(?i)^Package:[ \t]*[\w.+*?\[\]:/^$| \t-]{1,4096}$",
         r"(?i)^Pin:[ \t]*version[ \t]+[\w.+~:*?\[\]-]{1,256}[ \t]*$",
+        r"(?i)^Pin:[ \t]*release[ \t]+\*[ \t]*$",
         r"(?i)^Pin:[ \t]*(?:release|origin|version)\b",
         r"(?i)^Pin-Priority:[ \t]*[+-]?\d{1,6}[ \t]*$",
     ],
@@ -116,7 +117,10 @@ def parse_pins(path: str, text: str) -> tuple[Pin, ...]:
         priority = fields.get("pin-priority", "")
         if not names or not kind or not re.fullmatch(r"[+-]?\d{1,6}", priority):
             continue
-        wanted = version.strip() if kind.lower() == "version" else ""
+        value = version.strip()
+        # all versions of all repositories (pkgVersionMatch in apt-pkg/versionmatch.cc)
+        every_release = kind.lower() == "release" and value == "*"
+        wanted = value if kind.lower() == "version" or every_release else ""
         if wanted and names == ALL_PACKAGES:
             continue
         records.append(Pin(path, names, wanted, int(priority)))

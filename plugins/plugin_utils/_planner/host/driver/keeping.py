@@ -65,9 +65,10 @@ class KeepingFacts:
 
     outer: the kind of container that this host is, whose driver is that of the host outside.
     packages: those of the driver. movers: what says how packages move by themselves. boot: what
-    the next boot loads. secure_boot: whether a module may be refused. kinds: the GPUs by their
-    device ids. loaded: which modules are. held: the other kernel driver that has a GPU, by its bus.
-    hold: of the packages, by this collection or a person.
+    the next boot loads. secure_boot: whether a module may be refused. nvidia_out: the file that keeps
+    NVIDIA's module from being loaded, '' for none. kinds: the GPUs by their device ids. loaded:
+    which modules are. held: the other kernel driver that has a GPU, by its bus. hold: of the
+    packages, by this collection or a person.
     """
 
     outer: Fact[str]
@@ -75,6 +76,7 @@ class KeepingFacts:
     movers: Fact[package_movers.MoverFiles]
     boot: Fact[next_kernel.NextBoot]
     secure_boot: Fact[next_kernel.SecureBoot]
+    nvidia_out: Fact[str]
     kinds: Fact[tuple[module_flavours.GpuKind, ...]]
     loaded: Fact[module_flavours.Flavour]
     held: Fact[Mapping[str, str]]
@@ -103,6 +105,7 @@ def read_keeping_facts(policy: Policy, obs: Observation) -> KeepingFacts:
         movers=hold.movers,
         boot=Fact(lambda: next_kernel.read_next_boot(obs, mismatch.read_disk_modules(obs))),
         secure_boot=Fact(lambda: next_kernel.read_secure_boot(obs)),
+        nvidia_out=Fact(lambda: next_kernel.find_nvidia_keeper(obs)),
         kinds=Fact(lambda: module_flavours.read_gpu_kinds(policy, obs)),
         loaded=Fact(lambda: module_flavours.read_loaded_flavour(policy, obs)),
         held=Fact(lambda: gpus.map_gpus_held_by_others(obs, gpus.get_gpu_paths(policy))),
@@ -122,7 +125,7 @@ def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
         lambda: advise_on_interrupted(facts.packages.value),
         lambda: advise_on_parts(facts.packages.value),
         # what this plan holds does not move any more
-        *([] if policy.driver == "hold" else [lambda: advise_on_movers(facts, hold)]),
+        *([] if policy.driver == "hold" else [lambda: advise_on_movers(facts, driver, hold)]),
         functools.partial(advise_on_next_boot, facts, driver),
         functools.partial(advise_on_flavour, facts, driver),
     )
@@ -171,7 +174,7 @@ def explain_refused_plan(
         ]
     causes = [text for rule in rules for text in _apply(rule)]
     # who has moved it once does it again
-    movers = _apply(functools.partial(advise_on_movers, facts)) if whole else ()
+    movers = _apply(functools.partial(advise_on_movers, facts, driver)) if whole else ()
     told = [end_with_code(cause.drop_step()) for cause in (*causes, *movers)]
     if not told:
         return error
@@ -190,7 +193,7 @@ def _require_answers(facts: KeepingFacts, driver: Driver) -> None:
     """Raise NeedMore with all that a host whose module is not loaded has not answered yet."""
     needs: list[Callable[[], object]] = [lambda: facts.packages.value]
     if driver.state == "not-loaded":
-        needs.append(lambda: facts.secure_boot.value)
+        needs += [lambda: facts.secure_boot.value, lambda: facts.nvidia_out.value]
     require_together(needs)
 
 
@@ -233,34 +236,39 @@ def advise_on_interrupted(found: driver_packages.DriverSet) -> Iterator[Message]
         yield messages.TWICE_INSTALLED.fill(packages=_name_some(twice))
 
 
-def advise_on_movers(facts: KeepingFacts, hold: Plan = Plan()) -> Iterator[Message]:  # noqa: B008
-    """Yield what may move the driver without a person. hold: a plan that takes a hold back."""
+def advise_on_movers(
+    facts: KeepingFacts,
+    driver: Driver,
+    hold: Plan = Plan(),  # noqa: B008
+) -> Iterator[Message]:
+    """Yield what may move the driver without a person, or a part that has to have its release while
+    no package brings the driver itself. hold: a plan that takes a hold back.
+    """
     files, found = facts.movers.value, facts.packages.value
-    if not found.release:
+    release = found.release or driver.version
+    if not found.matching or not release:
         return
     if files.unread and files.unattended and found.manager == "dpkg":
         yield messages.APT_UNREAD.fill(path=files.unread)
-    yield from advise_on_locks(files.locks, found)
+    yield from advise_on_locks(files.locks, found, release)
     if found.manager == "dpkg":
-        yield from advise_on_pins(files.pins, found)
+        yield from advise_on_pins(files.pins, found, release)
     released = [d.path for d in hold.differences if d.what == "package"]
     past = holding.list_past_rules(facts.hold, hold)
     for mover in package_movers.list_movers(files, found, released, past):
         names = _name_some([package.name for package in mover.moves])
+        values = {"release": release, "packages": names}
         if mover.program == "offline-update":
-            yield messages.MOVES_AT_BOOT.fill(
-                path=mover.where, release=found.release, packages=names
-            )
+            yield messages.MOVES_AT_BOOT.fill(**values, path=mover.where)
         else:
-            yield messages.WILL_MOVE.fill(
-                program=mover.program, where=mover.where, release=found.release, packages=names
-            )
+            row = messages.WILL_MOVE if found.release else messages.PART_WILL_MOVE
+            yield row.fill(**values, program=mover.program, where=mover.where)
 
 
 def advise_on_locks(
-    locks: package_locks.HostLocks, found: driver_packages.DriverSet
+    locks: package_locks.HostLocks, found: driver_packages.DriverSet, release: str
 ) -> Iterator[Message]:
-    """Yield the locks of a driver that keep nothing."""
+    """Yield the locks of a driver of this release that keep nothing."""
     if found.manager != "rpm":
         return
     unused = [p.name for p in found.matching if locks.unused.list_locks(p.name)]
@@ -279,15 +287,17 @@ def advise_on_locks(
         every = locks.index.list_locks(first.name)
         yield messages.LOCKED_ELSEWHERE.fill(
             packages=_name_some([p.name for p in open_to]),
-            release=found.release,
+            release=release,
             lock=next(lock.shown for lock in every if not lock.keeps(evrs)),
         )
 
 
 def advise_on_pins(
-    pins: tuple[apt_pins.Pin, ...], found: driver_packages.DriverSet
+    pins: tuple[apt_pins.Pin, ...], found: driver_packages.DriverSet, release: str
 ) -> Iterator[Message]:
-    """Yield the preferences of apt that take packages to another version. A hold is stronger."""
+    """Yield the preferences of apt that take packages of this release to another version. A hold is
+    stronger.
+    """
     free = [(p.name, p.version) for p in found.matching if not p.held]
     by_pin: dict[apt_pins.Pin, list[str]] = {}
     for name, pin in apt_pins.list_pinned(pins, free, "elsewhere"):
@@ -298,7 +308,7 @@ def advise_on_pins(
             packages=_name_some(named),
             version=pin.version,
             priority=pin.priority,
-            release=found.release,
+            release=release,
         )
 
 
@@ -313,8 +323,11 @@ def advise_on_next_boot(facts: KeepingFacts, driver: Driver) -> Iterator[Message
         yield messages.NOUVEAU_LOADED.fill(gpus=", ".join(taken))
     elif boot.running and boot.with_module and boot.next in boot.nouveau and not boot.kept_out:
         yield messages.NOUVEAU_NOT_KEPT_OUT.fill(kernel=boot.next)
-    if driver.state == "not-loaded" and not taken and boot.running in boot.with_module:
-        yield from _advise_on_secure_boot(facts.secure_boot.value, boot.running)
+    if driver.state == "not-loaded" and boot.running in boot.with_module:
+        if facts.nvidia_out.value:
+            yield messages.MODULE_KEPT_OUT.fill(path=facts.nvidia_out.value, kernel=boot.running)
+        elif not taken:
+            yield from _advise_on_secure_boot(facts.secure_boot.value, boot.running)
 
 
 def _advise_on_missing_module(boot: next_kernel.NextBoot) -> Iterator[Message]:

@@ -23,6 +23,12 @@ WILL_MOVE = Sentence(
     why="new libraries do not work with the loaded module, so every container loses its GPUs until a reboot",
     next="Hold these packages, or keep {program} from them, and move the driver when the host is out of service",
 )
+PART_WILL_MOVE = Sentence(
+    "keeping.part-will-move",
+    "{program} ({where}) may move {packages} by itself, and no package brings the driver {release} that it belongs to",
+    why="Fabric Manager and IMEX refuse a driver of another release at their next start",
+    next="Hold these packages, or keep {program} from them, and move them together with the driver",
+)
 MOVES_AT_BOOT = Sentence(
     "keeping.moves-at-boot",
     "{path} is there: an update that is prepared is installed at the next boot, and may move the driver {release}",
@@ -77,7 +83,7 @@ HEADERS_MISSING = Sentence(
 BUILD_FAILED = Sentence(
     "keeping.build-failed",
     "Kernel {next} is the newest one on this host, and has no NVIDIA module; {kernels} have one",
-    why="a build of DKMS has failed, and its log is {log}",
+    why="the build of the module has failed, and its log is {log}",
     next="See the end of that log. Install a driver that builds on kernel {next}, or keep the host on an older kernel",
 )
 DKMS_STOPS = Sentence(
@@ -122,6 +128,13 @@ SIGNATURES_ENFORCED = Sentence(
     "Kernel {kernel} takes signed modules alone ({path}), the NVIDIA module is on disk for it, and it is not loaded",
     why="Secure Boot is off, so only the keys count with which this kernel was built",
     next="See the refusal (journalctl -k | grep -i -e signature -e lockdown), then install the modules that were signed for this kernel",
+)
+MODULE_KEPT_OUT = Sentence(
+    "keeping.module-kept-out",
+    "{path} keeps the NVIDIA module from being loaded, and the module is on disk for the running kernel {kernel}",
+    why="a switch between GPUs (prime-select), a passthrough to virtual machines or a person has left a rule there",
+    next="If containers shall have the GPUs, remove that rule (blacklist, install or alias of nvidia), "
+    "make the initial RAM disk again, and reboot",
 )
 NOUVEAU_LOADED = Sentence(
     "keeping.nouveau-has-gpu",

@@ -102,7 +102,8 @@ REBOOT_DUE = Sentence(
     "driver.reboot-due",
     f"{APART}; the module on disk is {{version}} already ({{module}})",
     next=f"Reboot; or, with nothing on the GPUs, reload the module: {RELOAD}. "
-    "If a boot loads the older module again, make the initial RAM disk again (update-initramfs -u, dracut -f)",
+    "If a boot loads the older module again, make the initial RAM disk again (update-initramfs -u, dracut -f). "
+    "If it still does, the sources of the module are older than their package (modinfo -F version nvidia)",
 )
 MODULE_ON_DISK_DIFFERS = Sentence(
     "driver.module-on-disk-differs",

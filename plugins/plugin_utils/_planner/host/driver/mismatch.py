@@ -23,7 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import messages
 
 # Debian calls the module nvidia-current. Ubuntu's signed modules lie in a folder named after the
-# branch, RHEL's in extra or weak-updates.
+# branch, RHEL's in extra or weak-updates. NVIDIA's precompiled ones for RHEL have a folder of their
+# own there (kmod-nvidia.spec in yum-packaging-precompiled-kmod), SUSE's lie in updates
+# (nvidia-open-driver-G06.spec), Gentoo's in video, Arch's in extramodules.
 BUILDS = (
     "/var/lib/dkms/nvidia*/*/*/*/module/nvidia.ko*",
     "/var/lib/dkms/nvidia*/*/*/*/module/nvidia-current.ko*",
@@ -35,6 +37,10 @@ INSTALLED = (
     "/lib/modules/*/kernel/drivers/video/nvidia.ko*",
     "/lib/modules/*/extra/nvidia.ko*",
     "/lib/modules/*/extra/*/nvidia.ko*",
+    "/lib/modules/*/extra/drivers/video/nvidia/nvidia.ko*",
+    "/lib/modules/*/extramodules/nvidia.ko*",
+    "/lib/modules/*/updates/nvidia.ko*",
+    "/lib/modules/*/video/nvidia.ko*",
     "/lib/modules/*/weak-updates/*/nvidia.ko*",
 )
 NAME = "kernel modules"
@@ -80,6 +86,8 @@ def read_disk_modules(obs: Observation) -> Modules:
     built, kernels = {}, set()
     builds: dict[str, set[str]] = {}
     for file in obs.get_answer(list_mismatch_questions()[0]).get("files") or ():
+        if not file.get("real"):  # a link of weak-modules(8) to a kernel that is gone
+            continue
         path = str(file.get("path"))
         build, place = BUILD.search(path), KERNEL.search(path)
         if build:

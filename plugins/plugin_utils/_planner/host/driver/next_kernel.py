@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     WHOLE,
+    Keep,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import mismatch
 
@@ -30,6 +31,8 @@ NAME = "next boot"
 DKMS_SOURCES = "/var/lib/dkms/nvidia*/*/source"
 # A build that succeeds moves its log away (dkms(8): it is kept below the kernel's folder then).
 DKMS_LOGS = "/var/lib/dkms/nvidia*/*/build/make.log"
+# akmods keeps a log of the last build that failed, by the release of the driver and the kernel.
+AKMODS_LOGS = "/var/cache/akmods/nvidia*/*.failed.log"
 # Where modprobe reads its settings. Of files with one name it takes that of the first directory
 # (modprobe.d(5)).
 SETTINGS_OF_MODULES = (
@@ -64,11 +67,25 @@ OUT_BY_COMMAND_LINE = (
     r"(?:(?:module[_-]blacklist|modprobe\.blacklist)=(?:[\w-]{1,64},){0,64}nouveau(?:,[\w-]{1,64}){0,64}"
     r"|nouveau\.modeset=0|nomodeset)"
 )
-# Whole words of that line alone leave the host, so of what has left it no neighbour counts.
-BY_FILE, BY_COMMAND_LINE = (
-    {"format": "text", "patterns": [pattern]}
-    for pattern in (OUT_BY_FILE, rf"(?<!\S){OUT_BY_COMMAND_LINE}(?!\S)")
+# The same of NVIDIA's module, which a switch between the GPUs of a host (prime-select) or a
+# passthrough leaves behind. An alias keeps it out, since nvidia-modprobe uses its own name.
+NVIDIA_OUT_BY_FILE = (
+    r"(?m)^[ \t]*(?:blacklist[ \t]+nvidia|alias[ \t]+nvidia[ \t]+off"
+    r"|install[ \t]+nvidia[ \t]+(?:/usr)?/s?bin/(?:true|false))(?=[ \t#]|$)"
 )
+NVIDIA_OUT_BY_COMMAND_LINE = r"(?:module[_-]blacklist|modprobe\.blacklist)=(?:[\w-]{1,64},){0,64}nvidia(?:,[\w-]{1,64}){0,64}"
+# Whole words of that line alone leave the host. One that has left it ends at a blank, or at a "#",
+# which stands for the others: so `nouveau,nvidiafb` does not name NVIDIA's module.
+NOUVEAU_WORD, NVIDIA_WORD = (
+    rf"{pattern}(?![^\s#])" for pattern in (OUT_BY_COMMAND_LINE, NVIDIA_OUT_BY_COMMAND_LINE)
+)
+BY_FILE: Keep = {"format": "text", "patterns": [OUT_BY_FILE, NVIDIA_OUT_BY_FILE]}
+BY_COMMAND_LINE: Keep = {
+    "format": "text",
+    "patterns": [
+        rf"(?<!\S){pattern}(?!\S)" for pattern in (OUT_BY_COMMAND_LINE, NVIDIA_OUT_BY_COMMAND_LINE)
+    ],
+}
 PATHS = [
     "/boot/vmlinuz-*",
     "/lib/modules/*/vmlinuz",
@@ -76,6 +93,7 @@ PATHS = [
     "/lib/modules/*/kernel/drivers/gpu/drm/nouveau/nouveau.ko*",
     DKMS_SOURCES,
     DKMS_LOGS,
+    AKMODS_LOGS,
 ]
 KERNEL = re.compile(r"/boot/vmlinuz-(\d[^/]*)|/lib/modules/(\d[^/]*)/vmlinuz")
 # Copies that package managers and `make install` leave beside a kernel. grub-mkconfig passes over
@@ -85,9 +103,14 @@ HEADERS = re.compile(r"/lib/modules/([^/]+)/build")
 NOUVEAU = re.compile(r"/lib/modules/([^/]+)/.*/nouveau\.ko")
 # The variable of the firmware: four bytes of attributes and one of value (UEFI 2.10, 3.3).
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-# The key that signs DKMS' modules, where Debian and Ubuntu keep it, and the keys that the firmware
-# lets the kernel trust (dkms(8), MODULE SIGNING; mokutil(1)).
-KEYS = ("/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der")
+# The keys that sign modules here: of DKMS, where Debian and Ubuntu keep it, and of akmods. Then the
+# keys that the firmware lets the kernel trust (dkms(8), MODULE SIGNING; README.secureboot of
+# akmods; mokutil(1)).
+KEYS = (
+    "/var/lib/dkms/mok.pub",
+    "/var/lib/shim-signed/mok/MOK.der",
+    "/etc/pki/akmods/certs/public_key.der",
+)
 TRUSTED = "/sys/firmware/efi/efivars/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"
 
 
@@ -104,7 +127,7 @@ class NextBoot:
 
     running: the running kernel, '' in a tree. kernels: those that can be booted, newest first.
     with_module: those with an NVIDIA module on disk. headers: those for which a module can be
-    built. dkms: whether DKMS builds the module. log: of its build that has failed, '' for none.
+    built. dkms: whether DKMS builds the module. log: of a build that has failed, '' for none.
     broken: a link of DKMS to sources that are gone, at which it stops, '' for none. nouveau: the
     kernels that have it. kept_out: a file that keeps it out by its content, '' if none does.
     builds: the releases of the NVIDIA module that DKMS has built, for each kernel.
@@ -142,8 +165,9 @@ class NextBoot:
 @dc.dataclass(frozen=True)
 class SecureBoot:
     """on: Secure Boot is on. key: a key that signs modules here, '' if there is none. trusted:
-    whether the firmware has this key; None if that could not be read. enforced: the file by which
-    the kernel says without Secure Boot that it takes signed modules alone, '' if it does not.
+    whether the firmware has this key, or another one that signs here; None if that could not be
+    read. enforced: the file by which the kernel says without Secure Boot that it takes signed
+    modules alone, '' if it does not.
     """
 
     on: bool = False
@@ -174,9 +198,9 @@ def read_next_boot(obs: Observation, disk: mismatch.Modules) -> NextBoot:
     kernels = {kernel for kernel in found if not COPY.fullmatch(kernel)}
     newest_first = tuple(sorted(kernels, key=get_kernel_order, reverse=True))
     nouveau = frozenset(m[1] for m in map(NOUVEAU.match, there) if m)
-    is_wanted = (
-        bool(disk.kernel and disk.kernels) and (newest_first or (disk.kernel,))[0] in nouveau
-    )
+    newest = (newest_first or (disk.kernel,))[0]
+    logs = ("/build/make.log", f"-for-{newest}.failed.log")
+    is_wanted = bool(disk.kernel and disk.kernels) and newest in nouveau
     return NextBoot(
         running=disk.kernel,
         kernels=newest_first,
@@ -186,7 +210,7 @@ def read_next_boot(obs: Observation, disk: mismatch.Modules) -> NextBoot:
             m[1] for p, real in there.items() if real and (m := HEADERS.fullmatch(p))
         ),
         dkms=any(path.startswith("/var/lib/dkms/") for path in there),
-        log=next((path for path in there if path.endswith("/build/make.log")), ""),
+        log=next((path for path in there if path.endswith(logs)), ""),
         broken=next((p for p, real in there.items() if p.endswith("/source") and not real), ""),
         nouveau=nouveau,
         kept_out=find_nouveau_keeper(obs) if is_wanted else "",
@@ -199,25 +223,35 @@ def find_nouveau_keeper(obs: Observation) -> str:
     settings of modules are read, in a look of their own.
     """
     command_line = queries.ask_for_file(COMMAND_LINE, max=1 << 14, keep=BY_COMMAND_LINE)
-    if re.search(OUT_BY_COMMAND_LINE, obs.get_file(str(command_line["path"])).text):
+    if re.search(NOUVEAU_WORD, obs.get_file(str(command_line["path"])).text):
         return COMMAND_LINE
-    named = find_keeping_file(obs, NAMED_FILES)
-    if named:
-        return named
+    return find_keeping_file(obs, NAMED_FILES, OUT_BY_FILE) or _find_in_every_file(obs, OUT_BY_FILE)
+
+
+def find_nvidia_keeper(obs: Observation) -> str:
+    """Return the file that keeps NVIDIA's module from being loaded, '' if none does. It takes a look
+    of its own, and only a host whose module is not loaded needs it.
+    """
+    if re.search(NVIDIA_WORD, obs.get_file(COMMAND_LINE).text):
+        return COMMAND_LINE
+    return _find_in_every_file(obs, NVIDIA_OUT_BY_FILE)
+
+
+def _find_in_every_file(obs: Observation, rule: str) -> str:
     every = ask_for_module_settings(EVERY_FILE)
     missing = [question for question in every if not obs.was_asked(question)]
     if missing:
         raise NeedMore(missing)
-    return find_keeping_file(obs, EVERY_FILE)
+    return find_keeping_file(obs, EVERY_FILE, rule)
 
 
-def find_keeping_file(obs: Observation, patterns: Iterable[str]) -> str:
-    """Return the first file of these patterns that modprobe reads and that keeps nouveau out."""
+def find_keeping_file(obs: Observation, patterns: Iterable[str], rule: str) -> str:
+    """Return the first file of these patterns that modprobe reads and that has such a rule."""
     read: dict[str, ObservedFile] = {}
     files = (file for pattern in patterns for file in obs.list_glob_files(pattern))
     for file in sorted(files, key=lambda f: SETTINGS_OF_MODULES.index(posixpath.dirname(f.path))):
         read.setdefault(posixpath.basename(file.path), file)
-    return next((f.path for f in read.values() if re.search(OUT_BY_FILE, f.text)), "")
+    return next((f.path for f in read.values() if re.search(rule, f.text)), "")
 
 
 def get_kernel_order(kernel: str) -> tuple[tuple[int, ...], str]:
@@ -249,11 +283,12 @@ def read_secure_boot(obs: Observation) -> SecureBoot:
         asking = (SIG_ENFORCE, LOCKDOWN)
         enforced = (path for path in asking if ENFORCED.fullmatch(obs.get_file(path).text))
         return SecureBoot(enforced=next(enforced, ""))
-    key = next((path for path in KEYS if obs.get_file(path).exists), "")
+    keys = {path: _read_bytes(file.text) for path in KEYS if (file := obs.get_file(path)).exists}
     trusted = obs.get_file(TRUSTED)
     known = _read_bytes(trusted.text) if trusted.exists and not trusted.error else None
-    wanted = _read_bytes(obs.get_file(key).text) if key else b""
-    return SecureBoot(True, key, None if known is None or not wanted else wanted in known)
+    if known is None or not all(keys.values()):
+        return SecureBoot(True, next(iter(keys), ""))
+    return SecureBoot(True, next(iter(keys), ""), any(key in known for key in keys.values()))
 
 
 def _read_bytes(text: str) -> bytes:

@@ -335,6 +335,27 @@ def test_a_program_that_moves_the_driver(
     assert (told[1].get("program", ""), told[1]["packages"]) == (program, names)
 
 
+IMEX = rows(UBUNTU, "nvidia-imex-535 535.183.01-0ubuntu1")
+FM = rows(UBUNTU, "nvidia-fabricmanager-535 535.261.03-0ubuntu1")
+HELD_FM = rows(UBUNTU, "nvidia-fabricmanager-535 535.261.03-0ubuntu1", held=True)
+BESIDE: list[tuple[str, dict[str, Any], list[list[Any]], list[str]]] = [
+    # what the host is like whose driver is a .run file, its files, its packages, the codes
+    ("nothing moves packages", {}, FM, []),
+    ("Fabric Manager may move alone", apt(BY_UBUNTU), FM, ["keeping.part-will-move"]),
+    ("it is held", apt(BY_UBUNTU), HELD_FM, []),
+    ("an update waits for the next boot", {package_movers.OFFLINE: {"type": "link"}}, FM, ["keeping.moves-at-boot"]),
+    ("tools that belong to any driver", apt(BY_UBUNTU), rows(UBUNTU, "nvidia-settings 510.47.03-0ubuntu1"), []),
+    ("with a package of the driver", apt(BY_UBUNTU), [*OF_UBUNTU[:1], *IMEX], ["keeping.will-move"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "like", "codes"), [c[1:] for c in BESIDE], ids=[c[0] for c in BESIDE])  # fmt: skip
+def test_a_part_that_may_move_away_from_a_driver_of_no_package(
+    files: dict[str, Any], like: list[list[Any]], codes: list[str]
+) -> None:
+    assert [code for code, _values in advise({**HEALTHY, **files}, like)] == codes
+
+
 def hold(manager: str, *names: str) -> dict[str, Any]:
     """Return the files of a hold of this collection."""
     values = {"writer": "gpufleet.nvidia", "manager": manager, "packages": list(names)}
@@ -442,6 +463,15 @@ QUIET: list[tuple[str, dict[str, Any], list[list[Any]], str]] = [
         {
             **apt(BY_DEBIAN),
             apt_pins.PIN_FILE: PIN % ("src:*nvidia*:any lib* nvidia-*", "535.261.03-1", 1000),
+        },
+        OF_DEBIAN,
+        "dpkg",
+    ),
+    (
+        "a pin that lets no repository in",
+        {
+            **apt(BY_DEBIAN),
+            apt_pins.PIN_FILE: "Package: lib* nvidia-*\nPin: release *\nPin-Priority: -1\n",
         },
         OF_DEBIAN,
         "dpkg",
@@ -702,6 +732,39 @@ PARTS: list[tuple[str, list[list[Any]], str, str, str]] = [
         "nvidia-persistenced 3:575.57.08-1.el9",
         "NVIDIA",
     ),
+    # github.com/negativo17/nvidia-driver/issues/167: the repository had the newer module alone
+    (
+        "a built module of RHEL that moved alone",
+        [
+            *rows(
+                NVIDIA,
+                "nvidia-driver-cuda-libs 3:565.57.01-1.el8",
+                "nvidia-driver-cuda 3:565.57.01-1.el8",
+            ),
+            *rows(NVIDIA, "kmod-nvidia 3:565.77-1.el8"),
+        ],
+        "565.57.01",
+        "kmod-nvidia 3:565.77-1.el8",
+        "NVIDIA",
+    ),
+    # github.com/NVIDIA/open-gpu-kernel-modules/issues/1000: two repositories, one of them behind
+    (
+        "libraries of SUSE's repository for the module of NVIDIA's",
+        [
+            *rows(
+                NVIDIA,
+                "nvidia-compute-G06 580.119.02-lp160.1",
+                "nvidia-compute-utils-G06 580.119.02-lp160.1",
+            ),
+            *rows(
+                NVIDIA,
+                "nvidia-open-driver-G06-signed-cuda-kmp-default 580.105.08_k6.12.0_160000.8-lp160.1",
+            ),
+        ],
+        "580.119.02",
+        "nvidia-open-driver-G06-signed-cuda-kmp-default 580.105.08_k6.12.0_160000.8-lp160.1",
+        "NVIDIA",
+    ),
     (
         "SUSE's module for NVIDIA's libraries",
         [
@@ -823,6 +886,25 @@ BOOTS: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]] = [
         ],
     ),
     (
+        "a newer kernel on which akmods could not build the module",
+        {
+            f"/boot/vmlinuz-{NEWER}": "",
+            f"/lib/modules/{NEWER}/build": "",
+            f"/var/cache/akmods/nvidia/535.261.03-1-for-{KERNEL}.failed.log": "",
+            f"/var/cache/akmods/nvidia/535.261.03-1-for-{NEWER}.failed.log": "",
+        },
+        [
+            (
+                "keeping.build-failed",
+                {
+                    "next": NEWER,
+                    "kernels": KERNEL,
+                    "log": f"/var/cache/akmods/nvidia/535.261.03-1-for-{NEWER}.failed.log",
+                },
+            )
+        ],
+    ),
+    (
         "DKMS stops at a driver whose sources are gone",
         {
             f"/boot/vmlinuz-{NEWER}": "",
@@ -870,6 +952,35 @@ BOOTS: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]] = [
 @pytest.mark.parametrize(("files", "told"), [c[1:] for c in BOOTS], ids=[c[0] for c in BOOTS])
 def test_the_next_boot(files: dict[str, Any], told: list[tuple[str, dict[str, Any]]]) -> None:
     assert advise({**HEALTHY, **files}, OF_DEBIAN) == told
+
+
+# Where a module for the newest kernel may be, its target if it is a link, whether it counts.
+PLACES = [
+    ("updates/dkms/nvidia-current.ko", "", True),
+    ("kernel/nvidia-535srv/nvidia.ko.zst", "", True),
+    ("extra/nvidia/nvidia.ko.xz", "", True),
+    # NVIDIA/yum-packaging-precompiled-kmod, kmod-nvidia.spec
+    ("extra/drivers/video/nvidia/nvidia.ko", "", True),
+    # openSUSE/nvidia-driver-G06/issues/109
+    ("updates/nvidia.ko", "", True),
+    ("weak-updates/updates/nvidia.ko", "/lib/modules/6.1.0-28-amd64/updates/nvidia.ko", True),
+    # AlmaLinux/almalinux-deploy/issues/271: a link of weak-modules to a kernel that is gone
+    ("weak-updates/nvidia-open/nvidia.ko", None, False),
+    ("extramodules/nvidia.ko.xz", "", True),
+    ("video/nvidia.ko", "", True),
+    ("extra/nvidia-drm.ko", "", False),
+]
+
+
+@pytest.mark.parametrize(("place", "target", "counts"), PLACES)
+def test_a_module_of_the_newest_kernel_is_found(
+    place: str, target: str | None, counts: bool
+) -> None:
+    module: Any = "" if target == "" else {"real": target, "type": "link"}
+    files = {f"/boot/vmlinuz-{NEWER}": "", f"/lib/modules/{NEWER}/build": ""}
+    told = advise({**HEALTHY, **files, f"/lib/modules/{NEWER}/{place}": module}, OF_DEBIAN)
+    codes = [code for code, _values in told]
+    assert codes == ([] if counts else ["keeping.next-kernel-lacks-module"])
 
 
 OUT = "/etc/modprobe.d/nvidia-blacklists-nouveau.conf"
@@ -1191,12 +1302,72 @@ SECURE: list[tuple[str, dict[str, Any], list[str]]] = [
         {next_kernel.SECURE_BOOT: file("\x06\0\0\0\x01"), **ENROLLED},
         [],
     ),
+    # fedora-silverblue/issue-tracker/issues/272
+    (
+        "the key of akmods is enrolled",
+        {
+            next_kernel.SECURE_BOOT: file("\x06\0\0\0\x01"),
+            next_kernel.KEYS[2]: file("KEY"),
+            next_kernel.TRUSTED: ENROLLED[next_kernel.TRUSTED],
+        },
+        [],
+    ),
+    (
+        "the key of akmods is enrolled, and one that DKMS has left is not",
+        {
+            next_kernel.SECURE_BOOT: file("\x06\0\0\0\x01"),
+            **ENROLLED,
+            next_kernel.KEYS[0]: file("OLD"),
+            next_kernel.KEYS[2]: file("KEY"),
+        },
+        [],
+    ),
+    (
+        "neither of two keys is enrolled",
+        {
+            next_kernel.SECURE_BOOT: file("\x06\0\0\0\x01"),
+            **ENROLLED,
+            next_kernel.KEYS[0]: file("OLD"),
+            next_kernel.KEYS[2]: file("OTHER"),
+        },
+        ["keeping.key-not-enrolled"],
+    ),
 ]
 
 
 @pytest.mark.parametrize(("files", "codes"), [c[1:] for c in SECURE], ids=[c[0] for c in SECURE])
 def test_secure_boot(files: dict[str, Any], codes: list[str]) -> None:
     assert [code for code, _values in advise({**ON_DISK, **files}, OF_DEBIAN)] == codes
+
+
+OWN_RULE = "/lib/modprobe.d/blacklist-nvidia.conf"
+MODULE_OUT: list[tuple[str, str, str, bool]] = [
+    # what the rule is like, the file, its text, whether NVIDIA's module is kept out by it
+    ("none", OWN_RULE, "", False),
+    # canonical/nvidia-prime/issues/20
+    ("a blacklist", OWN_RULE, "blacklist nvidia\nblacklist nvidia-drm\n", True),
+    ("an alias", OWN_RULE, "alias nvidia off\n", True),
+    ("a command in its place", OWN_RULE, "install nvidia /bin/false\n", True),
+    ("a command that loads it", OWN_RULE, "install nvidia /sbin/modprobe --ignore-install nvidia\n", False),
+    ("the older frame buffer", OWN_RULE, "blacklist nvidiafb\nblacklist nvidia_drm\n", False),
+    ("a comment", OWN_RULE, "# blacklist nvidia\n", False),
+    ("a file that modprobe does not read", f"{OWN_RULE}.off", "blacklist nvidia\n", False),
+    ("the kernel's list", "/proc/cmdline", LINE.format("module_blacklist=nouveau,nvidia"), True),
+    ("modprobe's list", "/proc/cmdline", LINE.format("modprobe.blacklist=nvidia,nvidia_drm"), True),
+    ("the frame buffer in that list", "/proc/cmdline", LINE.format("modprobe.blacklist=nouveau,nvidiafb"), False),
+    ("the initramfs alone", "/proc/cmdline", LINE.format("rd.driver.blacklist=nvidia"), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "text", "out"), [c[1:] for c in MODULE_OUT], ids=[c[0] for c in MODULE_OUT])  # fmt: skip
+def test_a_rule_that_keeps_the_module_out(path: str, text: str, out: bool) -> None:
+    keep = next_kernel.BY_COMMAND_LINE if path == "/proc/cmdline" else next_kernel.BY_FILE
+    shown = file_places.show_own_text(text, keep)
+    told = advise({**ON_DISK, path: shown}, OF_DEBIAN)
+    values = {"path": path, "kernel": KERNEL}
+    assert told == ([("keeping.module-kept-out", values)] if out else [])
+    # a module that somebody has loaded all the same
+    assert advise({**HEALTHY, path: shown}, OF_DEBIAN) == []
 
 
 RULES: list[tuple[str, str, bool]] = [
