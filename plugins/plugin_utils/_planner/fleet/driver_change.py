@@ -126,6 +126,8 @@ ROWS: tuple[FindingRow, ...] = (
 )
 BLOCKING: frozenset[str] = frozenset(row.row.code for row in ROWS if row.blocks)
 RETURNING: frozenset[str] = frozenset(row.row.code for row in ROWS if not row.blocks)
+# A change must not lose these. A host without them before has none since its owner wants it so.
+LOST_BY_CHANGE: frozenset[str] = frozenset({cdi.CORE_LIBRARIES_MISSING.code})
 BLOCKING_PACKAGED: frozenset[str] = frozenset(row.row.code for row in ROWS if row.packaged)
 OF_PLATFORM = "platform."
 
@@ -276,11 +278,14 @@ def list_new_findings(
     look: Mapping[str, Any], before: kept_driver.DriverChange
 ) -> list[BlockingFinding]:
     """List what keeps a host out and counts after the change. If the driver has not moved, a
-    finding of before is not blamed on the change.
+    finding of before is not blamed on the change. Of what a change loses, one of before never is.
     """
-    new = list_blocking_findings(look)
     moved = (look.get("driver") or {}).get("version") != before.release
-    return [finding for finding in new if moved or finding.code not in before.before]
+    return [
+        finding
+        for finding in list_blocking_findings(look)
+        if finding.code not in before.before or (moved and finding.code not in LOST_BY_CHANGE)
+    ]
 
 
 def explain_unmoved_driver(

@@ -10,7 +10,10 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Iterable, Mapping, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    QueryFailed,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
     join_texts,
@@ -39,6 +42,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     Edits,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_packages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import (
     known as managers_known,
@@ -83,9 +89,9 @@ class DriverPart:
         """
         if not self.missing or self.obstacles:
             return self.obstacles
-        core = [name for name in self.missing if discover.get_library_stem(name) in discover.CORE]
+        core = select_core_libraries(self.missing)
         rest = [name for name in self.missing if name not in core]
-        told = [messages.CORE_LIBRARIES_MISSING.fill(missing=", ".join(core))] if core else []
+        told = advise_on_core_libraries(core)
         told += [messages.LIBRARIES_MISSING.fill(missing=", ".join(rest))] if rest else []
         return tuple(told)
 
@@ -117,6 +123,51 @@ def read_driver_part(
         files.obstacles,
         _get_image_step(obs),
     )
+
+
+def select_core_libraries(missing: Iterable[str]) -> tuple[str, ...]:
+    """Select the libraries without which CUDA or NVML does not start. libnvidia-container opens
+    NVML before a container starts (src/driver.c), and nvidia-ctk tells containers the folder of
+    libcuda (pkg/nvcdi/driver-nvml.go).
+    """
+    return tuple(name for name in missing if discover.get_library_stem(name) in discover.CORE)
+
+
+def advise_on_core_libraries(missing: Sequence[str]) -> list[Message]:
+    """Return the advice about core libraries that are missing, [] if none is."""
+    if not missing:
+        return []
+    return [messages.CORE_LIBRARIES_MISSING.fill(missing=", ".join(missing))]
+
+
+def read_lost_core_libraries(policy: Policy, obs: Observation, driver: Driver) -> tuple[str, ...]:
+    """Read which core libraries a host's own driver lacks, whatever gives its GPUs to containers.
+    Return () where the driver lies elsewhere, as in a container or an image, and () for features
+    that need none.
+    """
+    asked = driver_listing.list_driver_file_questions(policy)
+    if driver.state != "ok" or not asked or not _read_own_driver(policy, obs, driver.version):
+        return ()
+    facts = discover.read_driver_file_facts(policy, obs)
+    features = policy.cdi_features or catalogue.FEATURES
+    files = discover.find_driver_files(facts, features, driver.version)
+    return () if files.obstacles else select_core_libraries(files.missing)
+
+
+def _read_own_driver(policy: Policy, obs: Observation, version: str) -> bool:
+    """Read whether a driver is the host's own: a library of its release is in a usual folder, or a
+    package of the host has brought its module.
+    """
+    listing = driver_listing.list_matches(policy, obs)
+    if any(m.type == "file" and m.usual and m.name.endswith(f".so.{version}") for m in listing):
+        return True
+    if policy.driver == "ignore" or policy.single:
+        return False
+    try:
+        packages = driver_packages.read_driver_set(policy, obs).packages
+    except QueryFailed:  # which the advice on the driver says
+        return False
+    return any(p.part == "module" and p.release == version for p in packages)
 
 
 def _get_image_step(obs: Observation) -> str:

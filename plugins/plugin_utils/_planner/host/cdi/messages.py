@@ -67,7 +67,7 @@ LIBRARIES_MISSING = Sentence(
 CORE_LIBRARIES_MISSING = Sentence(
     "cdi.core-libraries-missing",
     "the driver's files on this host lack {missing}",
-    why="containers get the GPUs, and CUDA or NVML does not start in them",
+    why="CUDA or NVML does not start in containers, and NVIDIA's legacy runtime starts none without NVML",
     next="Install the driver's packages for compute workloads, in the version of the kernel module",
 )
 NO_DEVICE_OF_KIND = Sentence(

@@ -193,7 +193,8 @@ def plan_spec_handover(
             policy, host.cdi_owner, plan_spec_withdrawal(policy, facts.files, why), decided
         )
     )
-    return merge_plans([gone_over, plan_refresh(policy, facts, host, driver), unheard])
+    lacking = Plan(advice=tuple(driver_part.advise_on_core_libraries(facts.core_lost.value)))
+    return merge_plans([gone_over, plan_refresh(policy, facts, host, driver), unheard, lacking])
 
 
 def plan_lasting_writes(

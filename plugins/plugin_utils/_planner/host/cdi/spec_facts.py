@@ -45,7 +45,8 @@ class SpecFacts:
     hardware: as the everyday look shows it. sources: the devices as NVML and nvidia-smi list them.
     of_driver: the driver's files. outer: the kind of container that this host is. spec_host: what a
     spec is compared with. nodes: the driver's device nodes. missing: whether a GPU is gone.
-    runs_refresh: systemd knows nvidia-cdi-refresh.
+    runs_refresh: systemd knows nvidia-cdi-refresh. core_lost: the core libraries that the host's own
+    driver lacks.
     """
 
     contested: contested.ContestedFacts
@@ -58,6 +59,7 @@ class SpecFacts:
     nodes: Fact[Mapping[str, gpus.DeviceFile]]
     missing: missing.MissingGpuFacts
     runs_refresh: Fact[bool]
+    core_lost: Fact[tuple[str, ...]]
 
     @property
     def files(self) -> files.SpecFileFacts:
@@ -90,6 +92,7 @@ def read_spec_facts(
         Fact(lambda: gpus.map_device_files(obs, gpus.get_dev_root(policy))),
         missing.read_missing_gpu_facts(policy, obs),
         Fact(lambda: bool(obs.get_unit(cdi_refresh.SERVICE))),
+        Fact(lambda: driver_part.read_lost_core_libraries(policy, obs, driver)),
     )
 
 

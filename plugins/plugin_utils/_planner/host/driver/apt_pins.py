@@ -119,7 +119,7 @@ def parse_pins(path: str, text: str) -> tuple[Pin, ...]:
             continue
         value = version.strip()
         # all versions of all repositories (pkgVersionMatch in apt-pkg/versionmatch.cc)
-        every_release = kind.lower() == "release" and value == "*"
+        every_release = kind.lower() == "release" and value == "*" and names != ALL_PACKAGES
         wanted = value if kind.lower() == "version" or every_release else ""
         if wanted and names == ALL_PACKAGES:
             continue

@@ -203,22 +203,28 @@ def test_a_change_that_moved_no_driver_is_said(
     assert get_code(told or "") == ("moved.nothing" if said else "")
 
 
+APART, CORE = "keeping.parts-differ", "cdi.core-libraries-missing"
 BLAMED = [
-    # the driver before, what was found then, whether the finding of now keeps the host out
-    (BEFORE, (), True),
-    (BEFORE, ("keeping.parts-differ",), True),
-    (UNMOVED, (), True),
-    (UNMOVED, ("keeping.parts-differ",), False),
-    (UNMOVED, ("keeping.headers-missing",), True),
+    # the driver before, what was found then and now, whether it keeps the host out
+    (BEFORE, (), APART, True),
+    (BEFORE, (APART,), APART, True),
+    (UNMOVED, (), APART, True),
+    (UNMOVED, (APART,), APART, False),
+    (UNMOVED, ("keeping.headers-missing",), APART, True),
+    # a host without libcuda has had none before: its owner wants it so
+    (BEFORE, (), CORE, True),
+    (BEFORE, (APART,), CORE, True),
+    (BEFORE, (CORE,), CORE, False),
+    (UNMOVED, (CORE,), CORE, False),
 ]
 
 
-@pytest.mark.parametrize(("before", "codes", "blamed"), BLAMED)
+@pytest.mark.parametrize(("before", "codes", "code", "blamed"), BLAMED)
 def test_a_finding_of_before_is_not_blamed_on_a_change_that_left_the_driver(
-    before: kept_driver.DriverChange, codes: tuple[str, ...], blamed: bool
+    before: kept_driver.DriverChange, codes: tuple[str, ...], code: str, blamed: bool
 ) -> None:
     noted = kept_driver.parse_change({**kept_driver.report_change(before), "before": list(codes)})
-    said = driver_change.explain_bad_change(advised("keeping.parts-differ"), noted)
+    said = driver_change.explain_bad_change(advised(code), noted)
     assert bool(said) == blamed
 
 

@@ -7,18 +7,34 @@ use.
 
 from __future__ import annotations
 
+import dataclasses as dc
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
     get_code,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    driver_part,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
     ld_cache,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    driver_packages,
+    driver_state,
+)
 
+from tests.gpu import specs
+from tests.lab import recorded
 from tests.unit import cdi_plans, drivers, gpus
 from tests.unit.loader_caches import X86, cache
 
@@ -115,6 +131,97 @@ def test_a_core_library_that_is_gone_has_a_code_of_its_own(name: str) -> None:
     told = [text for text in made.advice if isinstance(text, Message)]
     missing = {text.code: text.values.get("missing") for text in told}
     assert missing.get("cdi.core-libraries-missing") == f"{name}.so.{VERSION}"
+
+
+CUDA, ML = f"libcuda.so.{VERSION}", f"libnvidia-ml.so.{VERSION}"
+GONE = {
+    f"lib{name}": {p: None for p in LIBRARIES if f"/lib{name}.so" in p}
+    for name in ("cuda", "nvidia-ml")
+}
+ASKED = str(driver_packages.QUESTION["id"])
+
+
+def brought(*packages: str) -> dict[str, Any]:
+    """Return the answer of a host with these packages of NVIDIA, each written as `name version`."""
+    rows = [
+        [*package.split(), "cudatools <cudatools@nvidia.com>", False, ""] for package in packages
+    ]
+    return {ASKED: {"manager": "dpkg", "installed": {}, "like": rows}}
+
+
+DKMS = f"nvidia-kernel-open-dkms {VERSION}-1"
+OTHERS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
+    # what the host is like, the changes of its files, the answer about packages, the options, the
+    # libraries that are named where another program gives GPUs to containers, or none does
+    ("all are there", {}, {}, {}, ""),
+    ("libcuda is gone", GONE["libcuda"], {}, {}, CUDA),
+    ("NVML is gone", GONE["libnvidia-ml"], {}, {}, ML),
+    ("both are gone, and others are left", {**GONE["libcuda"], **GONE["libnvidia-ml"]}, {}, {}, f"{CUDA}, {ML}"),
+    ("a host that is only watched says so", GONE["libcuda"], {}, {"cdi_features": ("utility",)}, ""),
+    ("containers bring the libraries", GONE["libcuda"], {}, {"cdi_profile": "devices"}, ""),
+    # the driver of a container or an image lies elsewhere
+    ("none is here", NONE, brought(), {}, ""),
+    ("none is here, and the packages are not looked at", NONE, {}, {"driver": "ignore"}, ""),
+    ("only Ubuntu's built module", NONE, brought("linux-modules-nvidia-550-6.8.0-90-generic 6.8.0-90.91"), {}, ""),
+    ("only a module of another release", NONE, brought("nvidia-kernel-open-dkms 535.261.03-1"), {}, ""),
+    # NVIDIA/nvidia-container-toolkit/issues/930
+    ("the module alone, by its package", NONE, brought(DKMS), {}, f"{CUDA}, {ML}"),
+    ("the packages could not be listed", NONE, {ASKED: {"error": {"kind": "failed", "message": "no rpm"}}}, {}, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("owner", ["toolkit", "none"])
+@pytest.mark.parametrize(
+    ("files", "answers", "options", "missing"), [c[1:] for c in OTHERS], ids=[c[0] for c in OTHERS]
+)
+def test_core_libraries_count_whoever_gives_gpus_to_containers(
+    owner: Any,
+    files: dict[str, Any],
+    answers: dict[str, Any],
+    options: dict[str, Any],
+    missing: str,
+) -> None:
+    record = dc.replace(cdi_plans.RECORD, cdi_owner=owner)
+    made = cdi_plans.plan(cdi_plans.seen(files, answers=answers), record, **options)
+    told = [text for text in made.advice if isinstance(text, Message)]
+    named = [t.values["missing"] for t in told if t.code == "cdi.core-libraries-missing"]
+    assert named == ([missing] if missing else [])
+
+
+PACKAGES = Path(__file__).resolve().parents[5] / "fixtures/driver_packages.yml"
+PACKAGED: dict[str, dict[str, Any]] = yaml.safe_load(PACKAGES.read_text())
+MEASURED = {name: node for name, node in recorded.nodes().items() if node.seen}
+
+
+def read_lost(seen: Observation, policy: Policy) -> tuple[str, ...]:
+    driver = driver_state.read_driver(policy, seen)
+    assert driver.state == "ok"
+    return driver_part.read_lost_core_libraries(policy, seen, driver)
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_no_package_of_a_driver_is_said_to_lack_them(name: str) -> None:
+    package = PACKAGED[name]
+    files = {
+        f"/{package['folder']}/{lib}.so.{package['version']}": "" for lib in package["libraries"]
+    }
+    host = gpus.host(version=package["version"], user=package["version"])
+    rest = {path: text for path, text in host.items() if f"{gpus.LIBRARIES}/" not in path}
+    assert read_lost(cdi_plans.seen({**dict.fromkeys(LIBRARIES), **rest, **files}), Policy()) == ()
+
+
+@pytest.mark.parametrize("packages", [(), ("nvidia-kernel-open-dkms 580.159.04-1",)])
+@pytest.mark.parametrize("name", MEASURED)
+def test_no_measured_machine_lacks_them(name: str, packages: tuple[str, ...]) -> None:
+    """Their driver lies below /usr/local/nvidia."""
+    told = MEASURED[name].seen
+    assert (
+        read_lost(
+            Observation(told["host"], {**told["answers"], **brought(*packages)}),
+            specs.make_policy(),
+        )
+        == ()
+    )
 
 
 def test_a_spec_that_is_there_stays_while_the_libraries_are_gone() -> None:
