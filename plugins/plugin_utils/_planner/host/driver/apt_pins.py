@@ -53,8 +53,9 @@ MOST_WILD = 4  # signs that stand for others, of a name
 
 @dc.dataclass(frozen=True)
 class Pin:
-    """A record. path: of its file. names: patterns of packages; ALL_PACKAGES of a record for all of them.
-    version: a pattern of versions, '' for one that names a repository.
+    """A record. path: of its file. names: patterns of packages; ALL_PACKAGES of a record for all of
+    them, or for some that are not compared. version: a pattern of versions, '' for one that names a
+    repository.
     """
 
     path: str
@@ -99,37 +100,43 @@ def read_pins(obs: Observation) -> tuple[Pin, ...]:
     names = sorted(name for name in parts if _COUNTS.fullmatch(name))
     files = [obs.get_file(PIN_FILE), *(parts[name] for name in names)]
     pins = [pin for file in files for pin in parse_pins(file.path, file.text)]
-    return tuple(pins[:MOST_PINS])
+    # of what comes after very many nothing is known
+    rest = [Pin(pin.path, ALL_PACKAGES, "", pin.priority) for pin in pins[MOST_PINS:]]
+    return (*pins[:MOST_PINS], *sorted(rest, key=lambda pin: pin.priority)[-1:])
 
 
 def parse_pins(path: str, text: str) -> tuple[Pin, ...]:
     """Return the records of a file. One for all packages may name a repository alone: apt itself
-    passes over one that names a version.
+    passes over one that names a version. One with names that are not compared may be about each
+    package.
     """
     records = []
     lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     for record in re.split(r"\n[ \t]*\n", lines):
         pairs = re.findall(r"(?m)^([\w-]+):(.*)$", record)
         fields = {key.lower(): value.strip() for key, value in pairs}
-        every = fields.get("package", "").split()[:MOST_NAMES]
-        names = tuple(name for name in every if _is_compared(name))
+        every = tuple(fields.get("package", "").split())
+        names = tuple(name for name in every[:MOST_NAMES] if _is_compared(name))
         kind, _blank, version = fields.get("pin", "").partition(" ")
         priority = fields.get("pin-priority", "")
-        if not names or not kind or not re.fullmatch(r"[+-]?\d{1,6}", priority):
+        if not kind or not re.fullmatch(r"[+-]?\d{1,6}", priority):
             continue
         value = version.strip()
         # all versions of all repositories (pkgVersionMatch in apt-pkg/versionmatch.cc)
-        every_release = kind.lower() == "release" and value == "*" and names != ALL_PACKAGES
+        every_release = kind.lower() == "release" and value == "*" and every != ALL_PACKAGES
         wanted = value if kind.lower() == "version" or every_release else ""
-        if wanted and names == ALL_PACKAGES:
-            continue
-        records.append(Pin(path, names, wanted, int(priority)))
+        if names and not (wanted and every == ALL_PACKAGES):
+            records.append(Pin(path, names, wanted, int(priority)))
+        # a name of a source is compared with those of packages, which it mostly is the beginning of
+        if len(names) < len(every) or not every or any(n.startswith("src:") for n in every):
+            records.append(Pin(path, ALL_PACKAGES, wanted, int(priority)))
     return tuple(records)
 
 
 def _is_compared(name: str) -> bool:
     """Tell whether a pattern is short and plain enough to be compared with very many names."""
-    return len(name) <= LONGEST_NAME and len(re.findall(r"[*?\[]", name)) <= MOST_WILD
+    plain = len(name) <= LONGEST_NAME and not name.startswith("/")
+    return plain and len(re.findall(r"[*?\[]", name)) <= MOST_WILD
 
 
 def judge_pins(pins: Sequence[Pin], name: str, version: str) -> PinnedPackage:
@@ -148,7 +155,7 @@ def judge_pins(pins: Sequence[Pin], name: str, version: str) -> PinnedPackage:
     wins = max(others, key=lambda pin: pin.priority, default=None)
     if wins and wins.priority > max(TARGET_RELEASE, reached - 1):
         return PinnedPackage("elsewhere", wins)
-    rivals = any(pin.priority >= reached for pin in (*own, *every) if not pin.version)
+    rivals = any(pin.priority >= reached and not _fits(pin, version) for pin in (*own, *every))
     wanted = first and first.priority > TARGET_RELEASE and not rivals
     if first and wanted and _spells_version(first, version):
         return PinnedPackage("kept", first)

@@ -653,7 +653,11 @@ Pin-Priority: 1001
 def test_only_names_versions_and_priorities_of_preferences_leave_a_host() -> None:
     shown = contents.show_content(PREFERENCES.encode(), apt_pins.PIN_KEEP, "/x")["content"]
     assert SECRET_WORD not in shown
-    assert apt_pins.parse_pins("/x", shown) == (apt_pins.Pin("/x", ("libcuda1",), "", 990),)
+    of_unread = apt_pins.Pin("/x", apt_pins.ALL_PACKAGES, "", 1001)
+    assert apt_pins.parse_pins("/x", shown) == (
+        apt_pins.Pin("/x", ("libcuda1",), "", 990),
+        of_unread,
+    )
 
 
 def test_nothing_is_asked_or_said_with_ignore() -> None:
@@ -1502,19 +1506,30 @@ def test_patterns_of_origins_that_are_too_many_or_too_long_may_let_a_driver_move
         assert [code for code, _values in told] == ["keeping.will-move"]
 
 
-COMPARED: list[tuple[str, bool]] = [
-    # a name of a record, whether it is compared
-    ("nvidia-*", True),
-    ("*nvidia*driver*-5?5", True),
-    ("*n*v*i*d*i*a*", False),
-    ("n" * (apt_pins.LONGEST_NAME + 1), False),
-]
+MANY = "\n".join([PIN % ("bash", "5*", 100)] * apt_pins.MOST_PINS)
+RIVALS: list[tuple[str, str, bool]] = [
+    # what a record beside the one that pins libcuda1 is like, the record, whether libcuda1 stays
+    ("of another package", PIN % ("bash", "5*", 1001), True),
+    ("of the same version, by names that are not compared", PIN % ("*l*i*b*c*u*d*a*", "535*", 1001), True),
+    ("by names that are not compared", PIN % ("bash *l*i*b*c*u*d*a*", "550*", 1001), False),
+    ("by a name that is too long", PIN % ("n" * (apt_pins.LONGEST_NAME + 1), "550*", 1001), False),
+    ("the last of very many names", PIN % ("bash " * apt_pins.MOST_NAMES + "libcuda1", "550*", 1001), False),
+    ("by a regular expression", PIN % ("/cuda/", "550*", 1001), False),
+    ("by the name of a source", PIN % ("src:nvidia-graphics-drivers", "550*", 1001), False),
+    ("by a name that is not shown", PIN % ("libcuda{1}", "550*", 1001), False),
+    ("with a lower priority", PIN % ("/cuda/", "550*", 1000), True),
+    ("for all packages, by a version, over which apt passes", PIN % ("*", "550*", 1001), True),
+    ("after very many", MANY + "\n" + PIN % ("libcuda1", "550*", 1001), False),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "compared"), COMPARED)
-def test_a_name_of_a_record_that_would_take_long_is_not_compared(name: str, compared: bool) -> None:
-    pins = apt_pins.parse_pins("/x", PIN % (f"libcuda1 {name}", "535.261.03-1", 1001))
-    assert [pin.names for pin in pins] == [("libcuda1", name) if compared else ("libcuda1",)]
+@pytest.mark.parametrize(("text", "stays"), [c[1:] for c in RIVALS], ids=[c[0] for c in RIVALS])
+def test_a_record_that_is_not_compared_may_be_a_rival(text: str, stays: bool) -> None:
+    pin = PIN % ("libcuda1", "535.261.03-1", 1001)
+    shown = contents.show_content(f"{pin}\n{text}".encode(), apt_pins.PIN_KEEP, "/x")["content"]
+    pins = apt_pins.read_pins(obs(files={apt_pins.PIN_FILE: shown}))
+    verdict = apt_pins.judge_pins(pins, "libcuda1", "535.261.03-1").verdict
+    assert (verdict == "kept") is stays
 
 
 ZYPPER_LOCKS: list[tuple[str, str, str]] = [
