@@ -6,10 +6,11 @@
 Host side: standard library only, Python 3.6.
 """
 
+import errno
 import os
-import stat
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SPOT = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_FOLDERS = 10000  # that are nested
 
 
@@ -22,13 +23,17 @@ def remove_deep_tree(path):
     there.
     """
     try:
-        status = os.lstat(path)
+        above = os.open(os.path.dirname(path), _SPOT | os.O_DIRECTORY)
     except FileNotFoundError:
         return
-    if not stat.S_ISDIR(status.st_mode):
-        os.unlink(path)
+    try:
+        if _remove_file(os.path.basename(path), above):
+            return
+        top = _open_as_own(os.path.basename(path), above)
+    except FileNotFoundError:
         return
-    top = _open_as_own(path)
+    finally:
+        os.close(above)
     try:
         for _level in range(_MOST_FOLDERS):
             folders = [name for name in os.listdir(top) if not _remove_file(name, top)]
@@ -41,9 +46,33 @@ def remove_deep_tree(path):
     os.rmdir(path)
 
 
-def _open_as_own(name, above=None):
+def open_on_same_mount(name, above, flags):
+    """Return a descriptor of what lies in a folder, on the mount of that folder. Raise OSError for
+    a link, and for a mount of its own.
+
+    An account may mount a file system of its own (FUSE) in its folders, and never answer what root
+    asks it. It is not asked anything here, not even which kind of file it has.
+    """
+    spot = os.open(name, _SPOT, dir_fd=above)
+    try:
+        if _read_mount(spot) != _read_mount(above):
+            raise OSError(errno.EXDEV, "something is mounted there", name)
+        return os.open("/proc/self/fd/%d" % spot, flags & ~os.O_NOFOLLOW)
+    finally:
+        os.close(spot)
+
+
+def _read_mount(descriptor):
+    """Return the number of the mount that a descriptor is on (proc_pid_fdinfo(5)); '' if the kernel
+    does not tell.
+    """
+    with open("/proc/self/fdinfo/%d" % descriptor, encoding="ascii") as lines:
+        return next((line for line in lines if line.startswith("mnt_id:")), "")
+
+
+def _open_as_own(name, above):
     """Return a descriptor of a folder that no other account may write to any more."""
-    folder = os.open(name, _FOLDER, dir_fd=above)
+    folder = open_on_same_mount(name, above, _FOLDER)
     try:
         os.fchown(folder, os.geteuid(), os.getegid())
         os.fchmod(folder, 0o700)
@@ -54,10 +83,11 @@ def _open_as_own(name, above=None):
 
 
 def _remove_file(name, folder):
-    """Remove a file, and tell whether it was one."""
-    if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+    """Remove a file, and tell whether it was one. What is mounted there is not asked which."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except IsADirectoryError:
         return False
-    os.unlink(name, dir_fd=folder)
     return True
 
 

@@ -46,6 +46,7 @@ ARCHIVES = "/var/cache/apt/archives"
 # The caches of dnf 4, of dnf 5 and of zypper (dnf.conf(5), cachedir; zypp.conf(5), packagesdir).
 CACHES = ("/var/cache/dnf", "/var/cache/libdnf5", "/var/cache/zypp/packages")
 MOST_CACHED = 20000  # names that are looked at in these
+READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 QUICK = 60  # seconds
 RPM_FORMAT = "%{NAME}\\t%{ARCH}\\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\\t%{SHA256HEADER}\\n"
 # dpkg(1): states of a package that is installed, and of one that dpkg has not finished
@@ -389,10 +390,9 @@ class _Keeper(object):
                 host_files.HostError,
             ):  # it may not enter the folder
                 raise NotKept("not-fetched")
-            path = os.path.join(self.fetched, file)
-            if answer["rc"] != 0 or not _is_there(path):
+            if answer["rc"] != 0:
                 raise NotKept("not-fetched")
-            return self._take(path, file, is_right, most)
+            return self._take(functools.partial(self._open_fetched, file), file, is_right, most)
         finally:
             _remove_fetched(os.path.dirname(self.folder))
 
@@ -405,6 +405,20 @@ class _Keeper(object):
         gid = NOBODYS_GROUP if uid else 0
         os.chown(self.fetched, uid, gid)
         return uid, gid
+
+    def _open_fetched(self, file):
+        """Return a descriptor of what apt has fetched. Its account may have something else there."""
+        above = os.open(os.path.dirname(self.fetched), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            folder = deep_folders.open_on_same_mount(os.path.basename(self.fetched), above, READ)
+        finally:
+            os.close(above)
+        try:
+            return deep_folders.open_on_same_mount(file, folder, READ)
+        except FileNotFoundError:
+            raise NotKept("not-fetched")
+        finally:
+            os.close(folder)
 
     # --- rpm
 
@@ -444,18 +458,18 @@ class _Keeper(object):
         for path in paths:
             self._get_rest(0)
             try:
-                return self._take(path, file, is_right, most)
+                size = os.lstat(path).st_size if most is None else most
+                return self._take(functools.partial(os.open, path, READ), file, is_right, size)
             except NotKept as exc:
                 reasons.append(str(exc))
             except (OSError, host_files.HostError):
                 reasons.append("failed")
         raise NotKept(reasons[0] if reasons else "no-file")
 
-    def _take(self, path, file, is_right, most=None):
-        """Keep a file if it is the package. most: its bytes, if they are known."""
-        most = os.lstat(path).st_size if most is None else most
+    def _take(self, open_source, file, is_right, most):
+        """Keep a file if it is the package. open_source: returns a descriptor. most: its bytes."""
         self._require_room(most)
-        taken = self._copy(path, file, most)
+        taken = self._copy(open_source, file, most)
         right = False
         try:
             right = is_right(taken)
@@ -474,7 +488,7 @@ class _Keeper(object):
         if room.f_bavail * room.f_frsize - size < self.limits["reserve"]:
             raise NotKept("no-room")
 
-    def _copy(self, source, file, most):
+    def _copy(self, open_source, file, most):
         """Copy a file, and return its digest. It may have no more bytes than that."""
         target = os.path.join(self.folder, file)
         with contextlib.suppress(FileNotFoundError):
@@ -482,7 +496,7 @@ class _Keeper(object):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             with os.fdopen(os.open(target, flags, 0o600), "wb") as stream:
-                copied = _digest_file(source, most, stream.write)
+                copied = _digest_file(open_source, most, stream.write)
                 stream.flush()
                 os.fsync(stream.fileno())
         except Exception:
@@ -491,13 +505,12 @@ class _Keeper(object):
         return dict(copied, file=file)
 
 
-def _digest_file(path, most, write=None):
-    """Return the digest and the size of a regular file. Raise NotKept if it has more than `most`
-    bytes.
+def _digest_file(open_source, most, write):
+    """Return the digest and the size of a regular file, and write it. Raise NotKept if it has more
+    than `most` bytes.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
     digest, size = loader.sha256(), 0
-    fd = os.open(path, flags)
+    fd = open_source()
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise NotKept("failed")
@@ -509,8 +522,7 @@ def _digest_file(path, most, write=None):
             if size > most:
                 raise NotKept("other-digest")
             digest.update(chunk)
-            if write:
-                write(chunk)
+            write(chunk)
     finally:
         os.close(fd)
 

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Folders of another account, which it fills while they are removed."""
 
+import errno
 import os
 import pathlib
 import shutil
@@ -82,3 +83,48 @@ def test_a_folder_that_cannot_be_made_ours_is_left(tmp_path, monkeypatch):
         deep_folders.remove_deep_tree(str(tmp_path / "top"))
     assert len(os.listdir("/proc/self/fd")) == opened
     assert (tmp_path / "top").exists()
+
+
+MOUNTED = os.path.ismount("/proc")
+
+
+@pytest.mark.parametrize("name", ["file", "link", "gone", "inner"])
+def test_what_lies_on_the_mount_of_its_folder_is_opened(tmp_path, name):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    opened = {"link": errno.ELOOP, "gone": errno.ENOENT}
+    above = os.open(str(tmp_path), os.O_RDONLY)
+    found = 0
+    try:
+        os.close(deep_folders.open_on_same_mount(name, above, os.O_RDONLY | os.O_NOFOLLOW))
+    except OSError as exc:
+        found = exc.errno
+    os.close(above)
+    assert found == opened.get(name, 0)
+
+
+@pytest.mark.skipif(not MOUNTED, reason="this machine has no mount that every account may see")
+def test_what_is_mounted_is_not_asked_for_anything(monkeypatch):
+    """Only a descriptor of the place is made, which asks no file system."""
+    above, made, really_open = os.open("/", os.O_RDONLY), [], os.open
+
+    def note(path, flags, **more):
+        made.append(flags & os.O_PATH)
+        return really_open(path, flags, **more)
+
+    monkeypatch.setattr(os, "open", note)
+    with pytest.raises(OSError) as refused:
+        deep_folders.open_on_same_mount("proc", above, os.O_RDONLY)
+    monkeypatch.undo()
+    os.close(above)
+    assert refused.value.errno == errno.EXDEV
+    assert made == [os.O_PATH]
+
+
+def test_what_is_not_there_is_removed_already(tmp_path):
+    deep_folders.remove_deep_tree(str(tmp_path / "none"))
+    deep_folders.remove_deep_tree(str(tmp_path / "none/none"))
+    (tmp_path / "file").touch()
+    deep_folders.remove_deep_tree(str(tmp_path / "file"))
+    assert os.listdir(str(tmp_path)) == []

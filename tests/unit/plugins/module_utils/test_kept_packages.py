@@ -265,6 +265,26 @@ def test_what_apts_account_holds_fast_keeps_nothing_but_fetched_packages(host, m
     assert not (host.root / "j/fetched").exists()
 
 
+@pytest.mark.parametrize("place", ["fetched", "fetched/" + DEB])
+def test_what_apts_account_mounts_is_not_read(host, monkeypatch, place):
+    """Its file system need not answer, and would hold the lock of this host's changes."""
+    host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
+    host.fetches = OLD
+    read = deep_folders._read_mount
+
+    def number(descriptor):
+        at = os.readlink("/proc/self/fd/%d" % descriptor)
+        return "mounted" if at == str(host.root / "j" / place) else read(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(deep_folders, "_read_mount", number)
+        said = ask()
+    assert said["error"] is None
+    assert [row["why"] for row in said["left"]] == ["failed"]
+    ask("remove")
+    assert [row["file"] for row in ask()["kept"]] == [DEB]
+
+
 def test_a_link_or_a_pipe_in_the_cache_is_no_package(host):
     host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
     (host.root / "elsewhere").write_bytes(OLD)
