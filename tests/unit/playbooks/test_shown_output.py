@@ -11,12 +11,13 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.unit.playbooks.bare import play
+from tests.unit.playbooks.bare import play, variables, written
 from tests.unit.playbooks.rollouts import CLOSED, HOSTS, broken, fleet, unbroken
 
 ROOT = Path(__file__).resolve().parents[3]
-TEXT = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TEXT = re.compile(r"^ *```text\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 # Values that differ from run to run: a duration, and a time that has passed or is left.
 TIMES = re.compile(r"\b\d+ s\b|\b\d+:\d\d\b")
 
@@ -67,3 +68,16 @@ def test_the_page_on_clusters_shows_lines_that_the_command_prints(tmp_path: Path
     words = play(tmp_path, inventory, "kubernetes", gpufleet_kubernetes_dir="clusters")[1]
     (shown,) = list_shown_lines("cluster.md")
     assert [line for line in shown if line not in split_lines(words)] == []
+
+
+def test_the_page_on_strategies_shows_the_advice_of_the_plan(tmp_path: Path) -> None:
+    """Word by word: the lines of an advice are as wide as the terminal."""
+    host = variables(tmp_path, "gpu1")
+    kubelet = Path(host["gpufleet_root"]) / "usr/bin/kubelet"
+    kubelet.parent.mkdir(parents=True)
+    kubelet.touch(0o755)
+    groups = {"all": {"children": {"gpu_hosts": {"hosts": {"gpu1": host}}}}}
+    inventory = written(tmp_path / "hosts.yml", yaml.safe_dump(groups))
+    words = play(tmp_path, inventory, "plan")[1]
+    (shown,) = list_shown_lines("kubernetes.md")
+    assert " ".join(" ".join(shown).split()) in " ".join(words.split())
