@@ -70,14 +70,25 @@ def test_the_page_on_clusters_shows_lines_that_the_command_prints(tmp_path: Path
     assert [line for line in shown if line not in split_lines(words)] == []
 
 
-def test_the_page_on_strategies_shows_the_advice_of_the_plan(tmp_path: Path) -> None:
-    """Word by word: the lines of an advice are as wide as the terminal."""
-    host = variables(tmp_path, "gpu1")
+def plan_host(place: Path, hosts: str = "gpu_hosts", **settings: str) -> str:
+    """Plan for one host that has a kubelet, and return the words in one line: messages are as wide
+    as the terminal.
+    """
+    host = {**variables(place, "gpu1"), **settings}
     kubelet = Path(host["gpufleet_root"]) / "usr/bin/kubelet"
-    kubelet.parent.mkdir(parents=True)
+    kubelet.parent.mkdir(parents=True, exist_ok=True)
     kubelet.touch(0o755)
     groups = {"all": {"children": {"gpu_hosts": {"hosts": {"gpu1": host}}}}}
-    inventory = written(tmp_path / "hosts.yml", yaml.safe_dump(groups))
-    words = play(tmp_path, inventory, "plan")[1]
+    inventory = written(place / "hosts.yml", yaml.safe_dump(groups))
+    return " ".join(play(place, inventory, "plan", gpufleet_hosts=hosts)[1].split())
+
+
+def test_the_page_on_strategies_shows_the_advice_of_the_plan(tmp_path: Path) -> None:
     (shown,) = list_shown_lines("kubernetes.md")
-    assert " ".join(" ".join(shown).split()) in " ".join(words.split())
+    assert " ".join(" ".join(shown).split()) in plan_host(tmp_path)
+
+
+def test_the_page_on_symptoms_shows_whole_messages(tmp_path: Path) -> None:
+    misspelt, no_hosts = [" ".join(lines) for lines in list_shown_lines("troubleshooting.md")]
+    assert misspelt in plan_host(tmp_path, gpufleet_isolaton="strict")
+    assert no_hosts in plan_host(tmp_path, "gpu_host")
