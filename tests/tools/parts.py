@@ -188,8 +188,11 @@ NIGHTLY = {
     "playbooks-2.18": "what differs between 2.16 and 2.21 differs on one of those two as well",
     "archive": "`sanity-2.21` judges the archive as it is installed; Galaxy's judge has its say before a pull request is merged",
     "sanity-2.21: all files": "there and by pylint it finds style, as ruff does by day; a pull request has all files judged by all tests",
-    "sanity-2.19": "2.21 knows all that the older releases know of tests; a result changes only with files that are shipped",
-    "sanity-2.20": "as 2.19",
+    "sanity-2.16": "2.21 has all of its tests but those about Python 2; a result changes only with files that are shipped",
+    **dict.fromkeys(
+        (f"sanity-{core}" for core in CORES[1:-1]),
+        "2.21 knows all that the older releases know of tests; a result changes only with files that are shipped",
+    ),
     "unit-host": "`unit-host-3.6` has the oldest Python, `unit` the newest; between them nothing was ever found alone",
     "unit-yaml": "a release of PyYAML comes once a year, and it changes with the lock file alone",
     "mutants": "200 changed lines of the planner, each judged by tests, take two hours",

@@ -4,13 +4,13 @@
 """Run ansible-test's sanity tests, without any ignore file, on every ansible-core that an
 interpreter is at hand for.
 
-    sanity.py [2.19 2.20 2.21 2.21-whole]    judges the files that users get; `-whole` judges all tracked files
+    sanity.py [2.16 ... 2.21 2.21-whole]     judges the files that users get; `-whole` judges all tracked files
     sanity.py --prepare                      makes what 2.21 needs for it, and judges nothing
 
 ansible-test wants the collection at .../ansible_collections/<namespace>/<name> and takes its list
-of files from git, so each run gets a copy that is a repository of its own. What the older releases
-know of tests the newest knows as well, so it alone judges all files. A result is kept by the hash
-of the files: a re-run costs nothing.
+of files from git, so each run gets a copy that is a repository of its own. Users run the older
+releases on what they get, and what else is here runs with the newest: so that one alone judges all
+files. A result is kept by the hash of the files: a re-run costs nothing.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import clean_runs
 import environments
 import yaml
 from environments import CACHE, ROOT
 from tracked import list_tracked_files
 
-CORES = ("2.19", "2.20", "2.21")
+CORES = ("2.16", "2.17", "2.18", "2.19", "2.20", "2.21")
 WHOLE = "-whole"
 # The newest release judges the files that users get in `make check`, and all files in `make matrix`.
 SETS = (*CORES, f"{CORES[-1]}{WHOLE}")
@@ -42,6 +43,7 @@ SETS = (*CORES, f"{CORES[-1]}{WHOLE}")
 # a pull request runs, has it judge all files.
 BY_DAY = ("--skip-test", "pylint")
 PLACE = CACHE / "sanity"
+CONFIG = Path("tests/config.yml")
 
 # ansible-test makes virtual environments without pip, then runs a script that it downloads from a
 # host of its own. Where only package indexes can be reached that fails, but a file that lies ready
@@ -73,10 +75,11 @@ def shipped(files: Iterable[Path]) -> list[Path]:
     """Leave out what galaxy.yml keeps out of the archive; that file itself stays, since
     ansible-test reads it.
 
-    So does .gitignore: 2.19 judges its own environment below tests/output as well, unless git
-    ignores that.
+    So does tests/config.yml, which tells it the Pythons of hosts: 2.16 demands the marks of code
+    for Python 2 without it. And so does .gitignore: 2.19 judges its own environment below
+    tests/output as well, unless git ignores that.
     """
-    kept = {Path(".gitignore")}
+    kept = {Path(".gitignore"), CONFIG}
     ignored = yaml.safe_load((ROOT / "galaxy.yml").read_text())["build_ignore"]
     return [
         path
@@ -109,9 +112,16 @@ def copy(files: Iterable[Path], name: str) -> Path:
     for path in files:
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, target / path)
-    subprocess.run(["git", "init", "-q"], cwd=target, check=True)
-    subprocess.run(["git", "add", "-A"], cwd=target, check=True)
+    make_repository(target)
     return target
+
+
+def make_repository(target: Path) -> None:
+    """Make a folder a repository with all of its files, whatever repository the caller works on."""
+    with clean_runs.own_git_settings() as settings:
+        environment = {**clean_runs.build_git_environment(os.environ), **settings}
+        for words in (("init", "-q"), ("add", "-A")):
+            subprocess.run(["git", *words], cwd=target, check=True, env=environment)
 
 
 def prepare_home(programs: Path, home: Path) -> None:
