@@ -40,6 +40,26 @@ def test_a_file_fits_on_a_few_screens() -> None:
     assert {name_plugin_file(path): lines for path, lines in sizes.items() if lines >= 630} == {}
 
 
+def find_stubs(path: Path) -> list[int]:
+    """Give the functions whose body stands in the line of their name.
+
+    Releases of pycodestyle that ansible-test has on ansible-core 2.17 and 2.18 refuse them (E704).
+    """
+    lines = path.read_text().splitlines()
+    return [
+        node.lineno
+        for node in ast.walk(read_tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and lines[node.body[0].lineno - 1][: node.body[0].col_offset].strip()
+    ]
+
+
+def test_a_function_has_lines_of_its_own() -> None:
+    assert {
+        name_plugin_file(path): lines for path in list_sources() if (lines := find_stubs(path))
+    } == {}
+
+
 def find_long_lines(path: Path) -> list[int]:
     """Give the lines over 100 columns that are neither an import, nor part of a string, nor end in a
     linter's note.

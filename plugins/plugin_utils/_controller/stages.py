@@ -55,16 +55,20 @@ class Converging(Protocol):
     """The parts of a task (base.Task) that the stages need."""
 
     @property
-    def check(self) -> bool: ...
+    def check(self) -> bool:
+        """Tell whether the task runs in check mode."""
 
     @property
-    def wanted(self) -> Policy: ...
+    def wanted(self) -> Policy:
+        """Return what the options ask for."""
 
     @property
-    def host(self) -> str: ...
+    def host(self) -> str:
+        """Return the host's name in the inventory."""
 
     @property
-    def approval(self) -> approved.Approval: ...
+    def approval(self) -> approved.Approval:
+        """Return the change that was approved."""
 
     def look(self, so_far: Observation | None = None) -> Observation:
         """Look at the host again."""

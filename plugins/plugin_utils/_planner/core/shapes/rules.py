@@ -59,7 +59,8 @@ class Shape(Protocol):
     """A requirement on a value. asked: the query that the value answers."""
 
     @property
-    def rule(self) -> str: ...
+    def rule(self) -> str:
+        """Return the sentence of the requirement."""
 
     def read(self, value: Any, asked: AskedQuery) -> Any:
         """Return the value as it is read. Raise BrokenShape with the rule that it breaks."""

@@ -59,10 +59,15 @@ class NamesGpus(Protocol):
     """An entry of the option (wanted.GpuEntry, whose module imports this one)."""
 
     @property
-    def key(self) -> str: ...
+    def key(self) -> str:
+        """Return the text by which the entry names GPUs."""
+
     @property
-    def replicas(self) -> Replicas | None: ...
-    def names(self, uuid: str, bus: str, model: str, index: int) -> bool: ...
+    def replicas(self) -> Replicas | None:
+        """Return how the GPUs are shared; None if they are not."""
+
+    def names(self, uuid: str, bus: str, model: str, index: int) -> bool:
+        """Tell whether the entry names a GPU."""
 
 
 def is_meant_for_plugin(settings: Mapping[str, Any]) -> bool:
