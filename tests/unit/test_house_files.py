@@ -43,7 +43,7 @@ def test_a_file_fits_on_a_few_screens() -> None:
 def find_stubs(path: Path) -> list[int]:
     """Give the functions whose body stands in the line of their name.
 
-    Releases of pycodestyle that ansible-test has on ansible-core 2.17 and 2.18 refuse them (E704).
+    Releases of pycodestyle that ansible-test has on ansible-core 2.16 to 2.18 refuse them (E704).
     """
     lines = path.read_text().splitlines()
     return [
