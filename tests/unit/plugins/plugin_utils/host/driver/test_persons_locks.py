@@ -1,0 +1,219 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Locks and preferences of a person: which of them keep a package of the driver, and which keep nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import contents
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    apt_pins,
+    package_locks,
+)
+
+from tests.unit.builders import obs
+from tests.unit.driver_hosts import (
+    AUTOMATIC,
+    DEBIAN,
+    HEALTHY,
+    OF_NVIDIA,
+    PIN,
+    advise,
+    rows,
+)
+
+LOCK = "nvidia-driver-cuda-3:{}-1.el9.*\n"
+
+
+OFF = {package_locks.VERSIONLOCK: "[main]\nenabled = no\n"}
+
+
+IDLE: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
+    # what the locks are like, their files, the findings with their packages
+    ("the installed version", {package_locks.LOCKS[0]: LOCK.format("580.82.07")}, []),
+    (
+        "a newer version",
+        {package_locks.LOCKS[0]: LOCK.format("580.95.05")},
+        [("keeping.locked-elsewhere", "nvidia-driver-cuda"), ("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+    (
+        "the installed version and a newer one",
+        {package_locks.LOCKS[0]: LOCK.format("580.82.07") + LOCK.format("580.95.05")},
+        [("keeping.locked-elsewhere", "nvidia-driver-cuda"), ("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+    (
+        "the plugin is off",
+        {**OFF, package_locks.LOCKS[0]: LOCK.format("580.82.07")},
+        [("keeping.locks-idle", ""), ("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+    (
+        "the plugin is off, and nothing is locked",
+        {**OFF, package_locks.LOCKS[0]: "bash-0:5-1.*\n"},
+        [("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+    (
+        "the locks are in a folder that is still to be made",
+        {package_locks.VERSIONLOCK: "[main]\nlocklist = /home/user/new/locks\n"},
+        [("keeping.locks-idle", ""), ("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+    (
+        "the locks are in a file of another user",
+        {
+            package_locks.VERSIONLOCK: "[main]\nlocklist = /srv/locks\n",
+            "/srv": {"type": "dir"},
+            "/srv/locks": {"content": LOCK.format("580.82.07"), "mode": 0o666},
+        },
+        [("keeping.locks-idle", ""), ("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "told"), [c[1:] for c in IDLE], ids=[c[0] for c in IDLE])
+def test_locks_that_keep_nothing(files: dict[str, Any], told: list[tuple[str, str]]) -> None:
+    found = advise({**HEALTHY, **AUTOMATIC, **files}, OF_NVIDIA[:1], "rpm")
+    assert [(code, values.get("packages", "")) for code, values in found] == told
+
+
+APART: list[tuple[str, str, bool, bool]] = [
+    # what the preferences say, the text, whether the package is held, whether it is told
+    ("a newer version, as soon as it is there", PIN % ("libcuda1", "550.*", 1001), False, True),
+    ("the same for a package that is held", PIN % ("libcuda1", "550.*", 1001), True, False),
+    ("less than the target release", PIN % ("libcuda1", "550.*", 900), False, False),
+    ("the installed version first", PIN % ("lib*", "535.*", 1002) + "\n" + PIN % ("libcuda1", "550.*", 1001), False, False),
+    ("all packages", PIN % ("*", "550.*", 1001), False, False),
+    ("any architecture", PIN % ("libcuda1:any", "550.*", 1001), False, True),
+    ("another architecture", PIN % ("libcuda1:i386", "550.*", 1001), False, False),
+    ("a comment", "# " + (PIN % ("libcuda1", "550.*", 1001)).replace("\n", "\n# "), False, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "held", "told"), [c[1:] for c in APART], ids=[c[0] for c in APART])  # fmt: skip
+def test_preferences_that_take_the_driver_elsewhere(text: str, held: bool, told: bool) -> None:
+    shown = contents.show_content(text.encode(), apt_pins.PIN_KEEP, "/x")["content"]
+    like = rows(DEBIAN, "libcuda1 535.261.03-1", held=held)
+    values = {
+        "path": apt_pins.PIN_FILE,
+        "packages": "libcuda1",
+        "version": "550.*",
+        "priority": 1001,
+        "release": "535.261.03",
+    }
+    found = advise({**HEALTHY, apt_pins.PIN_FILE: shown}, like)
+    assert found == ([("keeping.pinned-elsewhere", values)] if told else [])
+
+
+SECRET_WORD = "a-word"
+
+
+PREFERENCES = f"""Explanation: {SECRET_WORD}
+Package: libcuda1
+Pin: release o=Debian,n={SECRET_WORD}
+Pin-Priority: 990
+
+Package: nvidia-driver {{{SECRET_WORD}}}
+Pin: origin "{SECRET_WORD}.example.org"
+Pin-Priority: 1001
+"""
+
+
+def test_only_names_versions_and_priorities_of_preferences_leave_a_host() -> None:
+    shown = contents.show_content(PREFERENCES.encode(), apt_pins.PIN_KEEP, "/x")["content"]
+    assert SECRET_WORD not in shown
+    of_unread = apt_pins.Pin("/x", apt_pins.ALL_PACKAGES, "", 1001)
+    assert apt_pins.parse_pins("/x", shown) == (
+        apt_pins.Pin("/x", ("libcuda1",), "", 990),
+        of_unread,
+    )
+
+
+def test_each_lock_is_compared_with_the_packages_of_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A host may have thousands of both."""
+    locks, packages = 1 << 10, 1 << 13
+    lines = "".join(f"nvidia-{n}-0:580.{n}-1.*\n" for n in range(locks))
+    index = package_locks.LockIndex(package_locks.parse_locks(package_locks.LOCK_LIST, lines))
+    compared: list[str] = []
+    keeps = package_locks.Lock.keeps
+
+    def count(lock: package_locks.Lock, evrs: Any) -> bool:
+        compared.append(lock.name)
+        return keeps(lock, evrs)
+
+    monkeypatch.setattr(package_locks.Lock, "keeps", count)
+    verdicts = [index.judge(f"nvidia-{n}", [f"580.{n}-1"]) for n in range(packages)]
+    assert verdicts == ["kept"] * locks + ["free"] * (packages - locks)
+    assert len(compared) == locks
+
+
+def test_locks_of_one_name_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host may have a package in very many versions, and a lock for each of them."""
+    many = 1 << 10
+    versions = [f"3:580.{n}-1" for n in range(many)]
+    lines = "".join(f"nvidia-x-{version}.*\n" for version in reversed(versions))
+    index = package_locks.LockIndex(package_locks.parse_locks(package_locks.LOCK_LIST, lines))
+    compared: list[str] = []
+    spells = package_locks._spells_out
+
+    def count(pattern: str, evr: str) -> bool:
+        compared.append(evr)
+        return spells(pattern, evr)
+
+    monkeypatch.setattr(package_locks, "_spells_out", count)
+    judged = {index.judge("nvidia-x", versions) for _package in range(many)}
+    assert judged == {"elsewhere"}, "not all of them are compared"
+    assert len(compared) <= many * package_locks.MOST_VERSIONS
+    assert index.judge("nvidia-x", versions[:1]) == "elsewhere"
+
+
+MANY = "\n".join([PIN % ("bash", "5*", 100)] * apt_pins.MOST_PINS)
+
+
+RIVALS: list[tuple[str, str, bool]] = [
+    # what a record beside the one that pins libcuda1 is like, the record, whether libcuda1 stays
+    ("of another package", PIN % ("bash", "5*", 1001), True),
+    ("of the same version, by names that are not compared", PIN % ("*l*i*b*c*u*d*a*", "535*", 1001), True),
+    ("by names that are not compared", PIN % ("bash *l*i*b*c*u*d*a*", "550*", 1001), False),
+    ("by a name that is too long", PIN % ("n" * (apt_pins.LONGEST_NAME + 1), "550*", 1001), False),
+    ("the last of very many names", PIN % ("bash " * apt_pins.MOST_NAMES + "libcuda1", "550*", 1001), False),
+    ("by a regular expression", PIN % ("/cuda/", "550*", 1001), False),
+    ("by the name of a source", PIN % ("src:nvidia-graphics-drivers", "550*", 1001), False),
+    ("by a name that is not shown", PIN % ("libcuda{1}", "550*", 1001), False),
+    ("with a lower priority", PIN % ("/cuda/", "550*", 1000), True),
+    ("for all packages, by a version, over which apt passes", PIN % ("*", "550*", 1001), True),
+    ("after very many", MANY + "\n" + PIN % ("libcuda1", "550*", 1001), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "stays"), [c[1:] for c in RIVALS], ids=[c[0] for c in RIVALS])
+def test_a_record_that_is_not_compared_may_be_a_rival(text: str, stays: bool) -> None:
+    pin = PIN % ("libcuda1", "535.261.03-1", 1001)
+    shown = contents.show_content(f"{pin}\n{text}".encode(), apt_pins.PIN_KEEP, "/x")["content"]
+    pins = apt_pins.read_pins(obs(files={apt_pins.PIN_FILE: shown}))
+    verdict = apt_pins.judge_pins(pins, "libcuda1", "535.261.03-1").verdict
+    assert (verdict == "kept") is stays
+
+
+ZYPPER_LOCKS: list[tuple[str, str, str]] = [
+    # what the lock is like, its stanza, what becomes of nvidia-driver-cuda
+    ("as zypper makes it", "type: package\nmatch_type: glob\nsolvable_name: nvidia-driver-cuda\n", "kept"),
+    ("a part of a name", "type: package\nmatch_type: substring\nsolvable_name: driver\n", "kept"),
+    ("a regular expression", "type: package\nmatch_type: regex\nsolvable_name: nvidia.*\n", "free"),
+    ("of a version", "type: package\nsolvable_name: nvidia-driver-cuda\nversion: > 580\n", "free"),
+    ("of a repository", "type: package\nsolvable_name: nvidia-driver-cuda\nrepo: cuda\n", "free"),
+    ("of patches", "type: patch\nmatch_type: glob\nsolvable_name: nvidia-*\n", "free"),
+    ("of patches and packages", "type: package\ntype: patch\nsolvable_name: nvidia-*\n", "kept"),
+    ("without a kind", "match_type: glob\nsolvable_name: nvidia-*\n", "kept"),
+    ("beside another one", "type: package\nsolvable_name: x\nrepo: y\n\ntype: package\nsolvable_name: nvidia-*\n", "kept"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "verdict"), [c[1:] for c in ZYPPER_LOCKS], ids=[c[0] for c in ZYPPER_LOCKS])  # fmt: skip
+def test_a_lock_of_zypper(text: str, verdict: str) -> None:
+    keep, path = package_locks.LOCK_KEEPS[2], package_locks.LOCKS[2]
+    shown = contents.show_content(text.encode(), keep, path)["content"]
+    index = package_locks.LockIndex(package_locks.parse_locks(path, shown))
+    assert index.judge("nvidia-driver-cuda", ["580.82.07-1"]) == verdict
