@@ -148,14 +148,19 @@ def judge_pins(pins: Sequence[Pin], name: str, version: str) -> PinnedPackage:
     own = [pin for pin in pins if pin.is_about(name)]
     every = [pin for pin in pins if pin.names == ALL_PACKAGES]
     first = next((pin for pin in own if _fits(pin, version)), None)
-    if first and first.version == "*" and first.priority < 0:
+    earlier = own[: own.index(first)] if first else own  # apt takes each version's first record
+    lets_none_in = all(pin.priority < 0 for pin in earlier)
+    if first and first.version == "*" and first.priority < 0 and lets_none_in:
         return PinnedPackage("kept", first)  # no version may come
     reached = first.priority if first else 0
     others = [pin for pin in own if pin.version and not _fits(pin, version)]
     wins = max(others, key=lambda pin: pin.priority, default=None)
     if wins and wins.priority > max(TARGET_RELEASE, reached - 1):
         return PinnedPackage("elsewhere", wins)
-    rivals = any(pin.priority >= reached and not _fits(pin, version) for pin in (*own, *every))
+    rivals = any(
+        pin.priority >= reached and not (_fits(pin, version) and _spells_version(pin, version))
+        for pin in (*own, *every)
+    )
     wanted = first and first.priority > TARGET_RELEASE and not rivals
     if first and wanted and _spells_version(first, version):
         return PinnedPackage("kept", first)

@@ -249,7 +249,7 @@ def _require_no_other_version(
         if locks.index.judge(package.name, versions[package.name]) != "elsewhere":
             continue
         others = [lock for lock in locks.index.list_locks(package.name) if not _is_ours(lock, mine)]
-        evrs = tuple(map(package_locks.write_evr, versions[package.name]))
+        evrs = package_locks.list_compared_versions(versions[package.name])
         wrong = [lock.shown for lock in others if not lock.keeps(evrs)]
         if wrong:
             raise PlanError(

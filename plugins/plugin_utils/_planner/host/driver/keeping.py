@@ -283,7 +283,7 @@ def advise_on_locks(
     ]
     if open_to:
         first = open_to[0]
-        evrs = tuple(map(package_locks.write_evr, found.versions[first.name]))
+        evrs = package_locks.list_compared_versions(found.versions[first.name])
         every = locks.index.list_locks(first.name)
         yield messages.LOCKED_ELSEWHERE.fill(
             packages=_name_some([p.name for p in open_to]),

@@ -54,7 +54,8 @@ LOCKS_IDLE = Sentence(
 PLUGIN_OFF = Sentence("keeping.plugin-off", "{path} switches the plugin versionlock off")
 LIST_NOT_ROOTS = Sentence("keeping.list-not-roots", "others than root can change {path}")
 LIST_WITHOUT_FOLDER = Sentence(
-    "keeping.list-without-folder", "the folder of {path} does not exist, and others may make it"
+    "keeping.list-without-folder",
+    "the folder of {path} is missing, so it is unknown whose it will be",
 )
 PINNED_ELSEWHERE = Sentence(
     "keeping.pinned-elsewhere",

@@ -152,7 +152,7 @@ class LockIndex:
         """Judge the locks of a package. versions: those that are installed. A host may have a package
         in very many versions with very many locks, so each name is judged once.
         """
-        evrs = tuple(dict.fromkeys(map(write_evr, versions)))[:MOST_VERSIONS]
+        evrs = list_compared_versions(versions)
         if (name, evrs) not in self._judged:
             self._judged[name, evrs] = self._judge(name, evrs)
         return self._judged[name, evrs]
@@ -163,6 +163,11 @@ class LockIndex:
             return "free"
         stays = any(lock.only is None for lock in locks)
         return "kept" if stays or all(lock.keeps(evrs) for lock in locks) else "elsewhere"
+
+
+def list_compared_versions(versions: Iterable[str]) -> tuple[str, ...]:
+    """List the installed versions that are compared with locks, as epoch:version-release."""
+    return tuple(dict.fromkeys(map(write_evr, versions)))[:MOST_VERSIONS]
 
 
 def write_evr(version: str) -> str:

@@ -169,7 +169,9 @@ def read_mover_files(obs: Observation) -> MoverFiles:
         pins=apt_pins.read_pins(obs),
         timers=frozenset(timers - masked),
         dnf=parse_automatic(automatic.text) if automatic.exists else None,
-        left_out=package_locks.index_excluded(parse_excluded(automatic.text, "base")),
+        left_out=package_locks.index_excluded(
+            (*parse_excluded(automatic.text, "base"), *parse_excluded(main.text, "main"))
+        ),
         locks=package_locks.read_host_locks(
             obs,
             base_package.get_package_manager(obs),

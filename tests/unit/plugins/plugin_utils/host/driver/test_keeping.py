@@ -197,6 +197,18 @@ MOVES: list[tuple[str, dict[str, Any], list[list[Any]], str, str, str]] = [
         "libcuda1",
     ),
     (
+        "one repository alone, which has newer versions",
+        {
+            **apt(BY_DEBIAN),
+            apt_pins.PIN_FILE: "Package: lib*\nPin: release o=Debian\nPin-Priority: 600\n\n"
+            "Package: lib*\nPin: release *\nPin-Priority: -1\n",
+        },
+        OF_DEBIAN[:1],
+        "dpkg",
+        "unattended-upgrades",
+        "libcuda1",
+    ),
+    (
         # apt 2.6 takes the newer version: both have one priority
         "a pin of one of them, and the same for all packages of a mirror",
         {

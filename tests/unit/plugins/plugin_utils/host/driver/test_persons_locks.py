@@ -19,6 +19,7 @@ from tests.unit.driver_hosts import (
     AUTOMATIC,
     DEBIAN,
     HEALTHY,
+    NVIDIA,
     OF_NVIDIA,
     PIN,
     advise,
@@ -172,10 +173,20 @@ def test_locks_of_one_name_are_compared_once(monkeypatch: pytest.MonkeyPatch) ->
 MANY = "\n".join([PIN % ("bash", "5*", 100)] * apt_pins.MOST_PINS)
 
 
+def test_versions_behind_those_that_are_compared_end_no_plan() -> None:
+    versions = [f"3:580.82.07-{n:02}.el9" for n in range(package_locks.MOST_VERSIONS + 1)]
+    like = rows(NVIDIA, *(f"nvidia-driver-cuda {version}" for version in versions))
+    lock = f"nvidia-driver-cuda-{versions[-1]}.*\n"
+    found = advise({**HEALTHY, **AUTOMATIC, package_locks.LOCKS[0]: lock}, like, "rpm")
+    assert "keeping.locked-elsewhere" in [code for code, _values in found]
+
+
 RIVALS: list[tuple[str, str, bool]] = [
     # what a record beside the one that pins libcuda1 is like, the record, whether libcuda1 stays
     ("of another package", PIN % ("bash", "5*", 1001), True),
-    ("of the same version, by names that are not compared", PIN % ("*l*i*b*c*u*d*a*", "535*", 1001), True),
+    ("of the same version, by names that are not compared", PIN % ("*l*i*b*c*u*d*a*", "535.261.03-1", 1001), True),
+    ("of its branch", PIN % ("libcuda1", "535*", 1001), False),
+    ("for all versions", "Package: libcuda1\nPin: release *\nPin-Priority: 1001\n", False),
     ("by names that are not compared", PIN % ("bash *l*i*b*c*u*d*a*", "550*", 1001), False),
     ("by a name that is too long", PIN % ("n" * (apt_pins.LONGEST_NAME + 1), "550*", 1001), False),
     ("the last of very many names", PIN % ("bash " * apt_pins.MOST_NAMES + "libcuda1", "550*", 1001), False),
