@@ -100,7 +100,8 @@ ROWS: tuple[FindingRow, ...] = (
     FindingRow(keeping.LOCKED_ELSEWHERE, False, OWNERS),
     FindingRow(keeping.LOCKS_IDLE, False, OWNERS),
     FindingRow(keeping.PINNED_ELSEWHERE, False, OWNERS),
-    FindingRow(cdi.CORE_LIBRARIES_MISSING, True, NO_CUDA),
+    FindingRow(cdi.LIBCUDA_MISSING, True, NO_CUDA),
+    FindingRow(cdi.NVML_MISSING, True, "programs can't ask the driver for its GPUs"),
     FindingRow(driver.OTHER_LIBRARIES, True, "a container may get either of the two"),
     FindingRow(driver.OTHER_MODULE_AFTER_REBOOT, True, NEXT_BOOT),
     FindingRow(driver.NO_MODULE_AFTER_REBOOT, True, NEXT_BOOT),
@@ -127,7 +128,7 @@ ROWS: tuple[FindingRow, ...] = (
 BLOCKING: frozenset[str] = frozenset(row.row.code for row in ROWS if row.blocks)
 RETURNING: frozenset[str] = frozenset(row.row.code for row in ROWS if not row.blocks)
 # A change must not lose these. A host without them before has none since its owner wants it so.
-LOST_BY_CHANGE: frozenset[str] = frozenset({cdi.CORE_LIBRARIES_MISSING.code})
+LOST_BY_CHANGE: frozenset[str] = frozenset({cdi.LIBCUDA_MISSING.code})
 BLOCKING_PACKAGED: frozenset[str] = frozenset(row.row.code for row in ROWS if row.packaged)
 OF_PLATFORM = "platform."
 

@@ -14,9 +14,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     PlanError,
     QueryFailed,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
     join_texts,
+    read_error_message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
@@ -45,6 +47,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     driver_packages,
+    keeping_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import (
     known as managers_known,
@@ -85,7 +88,7 @@ class DriverPart:
         """Advice about missing files, () if none is missing. A known cause is said in its place.
 
         A spec without them is of use all the same: a host may be there only to be watched. The core
-        libraries have a code of their own, since a change of the driver must not lose them.
+        libraries have codes of their own, since a change of the driver must not lose them.
         """
         if not self.missing or self.obstacles:
             return self.obstacles
@@ -135,9 +138,18 @@ def select_core_libraries(missing: Iterable[str]) -> tuple[str, ...]:
 
 def advise_on_core_libraries(missing: Sequence[str]) -> list[Message]:
     """Return the advice about core libraries that are missing, [] if none is."""
-    if not missing:
-        return []
-    return [messages.CORE_LIBRARIES_MISSING.fill(missing=", ".join(missing))]
+    rows = {"libcuda": messages.LIBCUDA_MISSING, "libnvidia-ml": messages.NVML_MISSING}
+    return [rows[discover.get_library_stem(name)].fill(missing=name) for name in missing]
+
+
+def advise_on_lost_libraries(lost: Fact[tuple[str, ...]]) -> list[Message]:
+    """Return the advice about core libraries of a host that gets no spec. An answer that failed is
+    advice as well, since another program gives the GPUs to containers there.
+    """
+    try:
+        return advise_on_core_libraries(lost.value)
+    except QueryFailed as error:
+        return [keeping_messages.NOT_CHECKED.fill(problem=read_error_message(error))]
 
 
 def read_lost_core_libraries(policy: Policy, obs: Observation, driver: Driver) -> tuple[str, ...]:

@@ -64,10 +64,16 @@ LIBRARIES_MISSING = Sentence(
     "cdi.libraries-missing",
     "the driver's files on this host lack {missing}: install the rest of its packages if containers need it",
 )
-CORE_LIBRARIES_MISSING = Sentence(
-    "cdi.core-libraries-missing",
+LIBCUDA_MISSING = Sentence(
+    "cdi.libcuda-missing",
     "the driver's files on this host lack {missing}",
-    why="CUDA or NVML does not start in containers, and NVIDIA's legacy runtime starts none without NVML",
+    why="CUDA does not start in containers",
+    next="Install the driver's packages for compute workloads, in the version of the kernel module",
+)
+NVML_MISSING = Sentence(
+    "cdi.nvml-missing",
+    "the driver's files on this host lack {missing}",
+    why="nvidia-smi does not start in containers, and NVIDIA's legacy runtime starts none of them",
     next="Install the driver's packages for compute workloads, in the version of the kernel module",
 )
 NO_DEVICE_OF_KIND = Sentence(

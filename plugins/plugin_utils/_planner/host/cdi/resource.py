@@ -193,7 +193,7 @@ def plan_spec_handover(
             policy, host.cdi_owner, plan_spec_withdrawal(policy, facts.files, why), decided
         )
     )
-    lacking = Plan(advice=tuple(driver_part.advise_on_core_libraries(facts.core_lost.value)))
+    lacking = Plan(advice=tuple(driver_part.advise_on_lost_libraries(facts.core_lost)))
     return merge_plans([gone_over, plan_refresh(policy, facts, host, driver), unheard, lacking])
 
 

@@ -79,7 +79,8 @@ JUDGED: list[tuple[dict[str, Any], str]] = [
     (advised("keeping.next-kernel-lacks-module"), "moved.apart"),
     (advised("driver.other-module-after-reboot"), "moved.apart"),
     (advised("keeping.next-kernel-other-module"), "moved.apart"),
-    (advised("cdi.core-libraries-missing"), "moved.apart"),
+    (advised("cdi.libcuda-missing"), "moved.apart"),
+    (advised("cdi.nvml-missing"), "moved.apart"),
     (advised("cdi.libraries-missing"), ""),
     (advised("keeping.not-checked"), "moved.apart"),
     (advised("keeping.half-installed"), "moved.apart"),
@@ -203,7 +204,7 @@ def test_a_change_that_moved_no_driver_is_said(
     assert get_code(told or "") == ("moved.nothing" if said else "")
 
 
-APART, CORE = "keeping.parts-differ", "cdi.core-libraries-missing"
+APART, CORE, ML = "keeping.parts-differ", "cdi.libcuda-missing", "cdi.nvml-missing"
 BLAMED = [
     # the driver before, what was found then and now, whether it keeps the host out
     (BEFORE, (), APART, True),
@@ -216,6 +217,8 @@ BLAMED = [
     (BEFORE, (APART,), CORE, True),
     (BEFORE, (CORE,), CORE, False),
     (UNMOVED, (CORE,), CORE, False),
+    (BEFORE, (CORE,), ML, True),
+    (BEFORE, (ML,), ML, True),
 ]
 
 

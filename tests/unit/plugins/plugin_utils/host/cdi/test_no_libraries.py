@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     driver_part,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    driver_listing,
     ld_cache,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
@@ -117,20 +118,20 @@ def test_one_library_is_enough_for_hosts_that_are_only_watched() -> None:
         text.code: text.values["missing"] for text in made.advice if isinstance(text, Message)
     }
     # a change of the driver must not lose it, and the rest is a matter of the host's packages
-    assert lacking["cdi.core-libraries-missing"] == f"libcuda.so.{VERSION}"
+    assert lacking["cdi.libcuda-missing"] == f"libcuda.so.{VERSION}"
     assert "libcuda.so" not in lacking.get("cdi.libraries-missing", "")
 
 
-CORE = ("libcuda", "libnvidia-ml")
+CODES = {"libcuda": "cdi.libcuda-missing", "libnvidia-ml": "cdi.nvml-missing"}
 
 
-@pytest.mark.parametrize("name", CORE)
+@pytest.mark.parametrize("name", CODES)
 def test_a_core_library_that_is_gone_has_a_code_of_its_own(name: str) -> None:
     gone = [path for path in LIBRARIES if f"/{name}.so" in path]
     made = cdi_plans.plan(cdi_plans.seen(dict.fromkeys(gone)))
     told = [text for text in made.advice if isinstance(text, Message)]
     missing = {text.code: text.values.get("missing") for text in told}
-    assert missing.get("cdi.core-libraries-missing") == f"{name}.so.{VERSION}"
+    assert missing.get(CODES[name]) == f"{name}.so.{VERSION}"
 
 
 CUDA, ML = f"libcuda.so.{VERSION}", f"libnvidia-ml.so.{VERSION}"
@@ -139,6 +140,8 @@ GONE = {
     for name in ("cuda", "nvidia-ml")
 }
 ASKED = str(driver_packages.QUESTION["id"])
+LISTING = str(driver_listing.ask_for_driver_listing(Policy())["id"])
+FAILED = {"error": {"kind": "failed", "message": "no listing"}}
 
 
 def brought(*packages: str) -> dict[str, Any]:
@@ -184,8 +187,16 @@ def test_core_libraries_count_whoever_gives_gpus_to_containers(
     record = dc.replace(cdi_plans.RECORD, cdi_owner=owner)
     made = cdi_plans.plan(cdi_plans.seen(files, answers=answers), record, **options)
     told = [text for text in made.advice if isinstance(text, Message)]
-    named = [t.values["missing"] for t in told if t.code == "cdi.core-libraries-missing"]
-    assert named == ([missing] if missing else [])
+    named = [t.values["missing"] for t in told if t.code in CODES.values()]
+    assert ", ".join(named) == missing
+
+
+@pytest.mark.parametrize("owner", ["toolkit", "none"])
+def test_a_listing_that_failed_stops_no_host_that_gets_no_spec(owner: Any) -> None:
+    record = dc.replace(cdi_plans.RECORD, cdi_owner=owner)
+    made = cdi_plans.plan(cdi_plans.seen(answers={LISTING: FAILED}), record)
+    told = [text.code for text in made.advice if isinstance(text, Message)]
+    assert "keeping.not-checked" in told
 
 
 PACKAGES = Path(__file__).resolve().parents[5] / "fixtures/driver_packages.yml"
