@@ -68,9 +68,7 @@ def read_changelog(root: Path) -> Mapping[str, Any]:
 
 @contextlib.contextmanager
 def work_alone(root: Path) -> Iterator[Path]:
-    """Yield the folder of releases, which no other run has at the same time, without what a killed
-    run has left in it.
-    """
+    """Yield the folder of releases, which no other run has at the same time."""
     base = root / ".cache/release"
     base.mkdir(parents=True, exist_ok=True)
     with (base.parent / "release.lock").open("w") as lock:
@@ -98,10 +96,15 @@ def require_locked() -> None:
         raise ReleaseRefused("release.newest")
 
 
+NO_EXCLUDES = ("-c", "core.excludesFile=/dev/null")  # a person's own list could hide a file
+
+
 def require_clean(root: Path) -> None:
     """Refuse a checkout with files that the release would not have."""
     every = ("--untracked-files=all", "--ignore-submodules=none")
-    lines = run_git(root, "-c", "core.fsmonitor=false", "status", "--porcelain", *every)
+    lines = run_git(
+        root, "-c", "core.fsmonitor=false", *NO_EXCLUDES, "status", "--porcelain", *every
+    )
     listed = lines.splitlines()
     if listed:
         some = ", ".join(line[3:] for line in listed[:3]) + (", ..." if len(listed) > 3 else "")

@@ -183,7 +183,7 @@ class Tester:
             [*command, "--python", self.version, *arguments],
             cwd=target,
             env={
-                **os.environ,
+                **clean_runs.build_git_environment(os.environ),
                 "HOME": str(self.home),
                 "PATH": search_path(self.programs, self.python),
             },
