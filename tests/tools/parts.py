@@ -147,12 +147,12 @@ OTHERS = "lab: others"
 # ansible-playbook a few times each, rollouts more often than others.
 PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
 ROLLOUTS = f"{PLAYBOOKS}/test_rollout"
-FIRST_ROLLOUT = f"{ROLLOUTS}.py"  # takes as long as all others that `make test` plays
+FIRST_ROLLOUT = f"{ROLLOUTS}.py"  # takes as long as the other ones together, without the long ones
 # What a rollout says and binds, asked again and again of a controller alone.
 LONG_ROLLOUTS = tuple(
     f"{ROLLOUTS}_{name}.py" for name in ("approved", "cost", "settings", "stats", "told")
 )
-# What no host of another can tell, and what the pages promise: other playbooks wait for the night.
+# What a host could do to the controller, and what the pages promise. Others wait for the night.
 DAILY = tuple(
     f"{PLAYBOOKS}/test_{name}.py"
     for name in (
@@ -186,7 +186,7 @@ NIGHTLY = {
     "playbooks-2.16": "`oldest core` plays the file that leans on the core most; seven files take five minutes",
     "playbooks-2.16: others": "they lean on no detail that changed between 2.16 and 2.21",
     "playbooks-2.18": "what differs between 2.16 and 2.21 differs on one of those two as well",
-    "archive": "`sanity-2.21` judges the archive as it is installed; Galaxy's judge has its say before a pull request is merged",
+    "archive": "`sanity-2.21` judges the files that the archive has; Galaxy's judge has its say before a pull request is merged",
     "sanity-2.21: all files": "there and by pylint it finds style, as ruff does by day; a pull request has all files judged by all tests",
     "sanity-2.16": "2.21 has all of its tests but those about Python 2; a result changes only with files that are shipped",
     **dict.fromkeys(
@@ -277,7 +277,7 @@ def fast() -> list[Part]:
 
 
 def rollouts() -> list[str]:
-    """Return the files of other rollouts that are played in `make test`."""
+    """Return the files of other rollouts, without the long ones."""
     found = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(f"{ROLLOUTS}*.py"))
     return [path for path in found if path not in (FIRST_ROLLOUT, *LONG_ROLLOUTS)]
 

@@ -46,7 +46,7 @@ ARCHIVES = "/var/cache/apt/archives"
 # The caches of dnf 4, of dnf 5 and of zypper (dnf.conf(5), cachedir; zypp.conf(5), packagesdir).
 CACHES = ("/var/cache/dnf", "/var/cache/libdnf5", "/var/cache/zypp/packages")
 MOST_CACHED = 20000  # names that are looked at in these
-READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+READING_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 QUICK = 60  # seconds
 RPM_FORMAT = "%{NAME}\\t%{ARCH}\\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\\t%{SHA256HEADER}\\n"
 # dpkg(1): states of a package that is installed, and of one that dpkg has not finished
@@ -113,7 +113,8 @@ def _keep(request, folder):
     _remove_fetched(folder)
     kept, left = _Keeper(request, folder).keep_all() if request["packages"] else ([], [])
     if request.get("demand") and (left or not kept):
-        _remove_folder(folder)
+        with contextlib.suppress(OSError):  # the refusal tells more
+            _remove_folder(folder)
         return {"refused": True, "left": left}
     rows = {"kept": kept, "left": left}
     journal_writer.write_json(os.path.join(folder, ROWS), rows)
@@ -410,11 +411,13 @@ class _Keeper(object):
         """Return a descriptor of what apt has fetched. Its account may have something else there."""
         above = os.open(os.path.dirname(self.fetched), os.O_RDONLY | os.O_CLOEXEC)
         try:
-            folder = deep_folders.open_on_same_mount(os.path.basename(self.fetched), above, READ)
+            folder = deep_folders.open_on_same_mount(
+                os.path.basename(self.fetched), above, READING_FLAGS
+            )
         finally:
             os.close(above)
         try:
-            return deep_folders.open_on_same_mount(file, folder, READ)
+            return deep_folders.open_on_same_mount(file, folder, READING_FLAGS)
         except FileNotFoundError:
             raise NotKept("not-fetched")
         finally:
@@ -459,7 +462,9 @@ class _Keeper(object):
             self._get_rest(0)
             try:
                 size = os.lstat(path).st_size if most is None else most
-                return self._take(functools.partial(os.open, path, READ), file, is_right, size)
+                return self._take(
+                    functools.partial(os.open, path, READING_FLAGS), file, is_right, size
+                )
             except NotKept as exc:
                 reasons.append(str(exc))
             except (OSError, host_files.HostError):

@@ -90,7 +90,7 @@ DOMAIN = Question(
 )
 SOAK = Question(
     "gpufleet_rollout_soak",
-    "How long to wait before the second look?",
+    "How long to wait before the second check?",
     "Seconds, after each batch.",
 )
 WINDOW = Question(
