@@ -12,6 +12,7 @@ import os
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SPOT = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_FOLDERS = 10000  # that are nested
+_OPENED = "/proc/self/fd/%d"
 
 
 def remove_deep_tree(path):
@@ -20,7 +21,7 @@ def remove_deep_tree(path):
 
     No link is followed. Each folder is moved up before it is emptied, so that nothing recurs. Each
     is made ours before it is read: a program of the account that is inside can make nothing more
-    there.
+    there. However many names a folder has, few of them are in memory at a time.
     """
     try:
         above = os.open(os.path.dirname(path), _SPOT | os.O_DIRECTORY)
@@ -34,13 +35,12 @@ def remove_deep_tree(path):
         return
     finally:
         os.close(above)
+    # begins the names of folders that are moved up, which nobody else could have taken before
+    mark = os.urandom(16).hex()
     try:
-        for _level in range(_MOST_FOLDERS):
-            folders = [name for name in os.listdir(top) if not _remove_file(name, top)]
-            if not folders:
-                break
-            for name in folders:
-                _empty_folder(name, top)
+        for name in _take_names(top):
+            if not _remove_file(name, top):
+                _empty_folder(name, top, mark)
     finally:
         os.close(top)
     os.rmdir(path)
@@ -57,7 +57,7 @@ def open_on_same_mount(name, above, flags):
     try:
         if _read_mount(spot) != _read_mount(above):
             raise OSError(errno.EXDEV, "something is mounted there", name)
-        return os.open("/proc/self/fd/%d" % spot, flags & ~os.O_NOFOLLOW)
+        return os.open(_OPENED % spot, flags & ~os.O_NOFOLLOW)
     finally:
         os.close(spot)
 
@@ -82,6 +82,21 @@ def _open_as_own(name, above):
     return folder
 
 
+def _take_names(folder):
+    """Yield the names in a folder, until it has none. The caller removes each before it takes the
+    next one. The kernel hands out few of them at a time, and a file system may pass over some while
+    others are removed.
+    """
+    found = True
+    while found:
+        found = False
+        # Python 3.6 lists no descriptor
+        with os.scandir(_OPENED % folder) as entries:
+            for entry in entries:
+                found = True
+                yield entry.name
+
+
 def _remove_file(name, folder):
     """Remove a file, and tell whether it was one. What is mounted there is not asked which."""
     try:
@@ -91,14 +106,21 @@ def _remove_file(name, folder):
     return True
 
 
-def _empty_folder(name, top):
-    """Remove a folder of `top`, and move those in it up to `top`."""
+def _empty_folder(name, top, mark):
+    """Remove a folder of `top`, and move those in it up to `top`. Raise OSError for one that is
+    nested too deep: a program of the account may go on nesting.
+
+    mark: begins the names of folders that were moved up, and their level follows it.
+    """
+    level = int(name[len(mark) :].partition(".")[0]) if name.startswith(mark) else 0
+    if level >= _MOST_FOLDERS:
+        raise OSError(errno.ENOTEMPTY, "folders are nested too deep", name)
     inner = _open_as_own(name, top)
     try:
-        for entry in os.listdir(inner):
+        for entry in _take_names(inner):
             if not _remove_file(entry, inner):
-                # a name that nobody else could have taken before
-                os.rename(entry, os.urandom(16).hex(), src_dir_fd=inner, dst_dir_fd=top)
+                moved = "%s%d.%s" % (mark, level + 1, os.urandom(16).hex())
+                os.rename(entry, moved, src_dir_fd=inner, dst_dir_fd=top)
     finally:
         os.close(inner)
     os.rmdir(name, dir_fd=top)

@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import tempfile
+import tracemalloc
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import deep_folders
@@ -56,19 +57,62 @@ def filled():
 def test_an_account_inside_makes_nothing_while_its_folders_are_removed(filled, monkeypatch):
     top, folders = filled
     assert make_as_account(folders) == len(folders)
-    listed = os.listdir
+    take = deep_folders._take_names
     made = []
 
-    def list_and_be_raced(folder):
-        names = listed(folder)
-        # that one alone: others are still the account's, until they are opened
-        made.append(make_as_account([folder]))
-        return names
+    def take_and_be_raced(folder):
+        for name in take(folder):
+            # that one alone: others are still the account's, until they are opened
+            made.append(make_as_account([folder]))
+            yield name
 
-    monkeypatch.setattr(os, "listdir", list_and_be_raced)
+    monkeypatch.setattr(deep_folders, "_take_names", take_and_be_raced)
     deep_folders.remove_deep_tree(str(top))
+    assert made
     assert sum(made) == 0
     assert not top.exists()
+
+
+MANY, LONG = 4000, 200  # names, characters of each
+
+
+@pytest.mark.parametrize("make", [os.mknod, os.mkdir], ids=["files", "folders"])
+def test_very_many_names_take_no_more_memory_than_few(tmp_path, make):
+    places = [tmp_path / "top", tmp_path / "top/inner"]
+    for place in places:
+        place.mkdir()
+        for number in range(MANY):
+            make("%s/%0*d" % (place, LONG, number))
+    tracemalloc.start()
+    try:
+        deep_folders.remove_deep_tree(str(places[0]))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert not places[0].exists()
+    assert most < MANY * LONG // 4
+
+
+NESTED = [
+    # folders in one another, how many may be; the error
+    (3, 3, 0),
+    (4, 3, errno.ENOTEMPTY),
+]
+
+
+@pytest.mark.parametrize(("nested", "most", "error"), NESTED)
+def test_an_account_that_goes_on_nesting_ends_the_removal(
+    tmp_path, monkeypatch, nested, most, error
+):
+    monkeypatch.setattr(deep_folders, "_MOST_FOLDERS", most)
+    (tmp_path / "top").joinpath(*["a"] * nested).mkdir(parents=True)
+    found = 0
+    try:
+        deep_folders.remove_deep_tree(str(tmp_path / "top"))
+    except OSError as exc:
+        found = exc.errno
+    assert found == error
+    assert (tmp_path / "top").exists() is bool(error)
 
 
 def test_a_folder_that_cannot_be_made_ours_is_left(tmp_path, monkeypatch):
