@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     deep_folders,
     host_files,
     journal,
+    kept_record,
     loader,
 )
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
@@ -38,10 +39,6 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 )
 
 SCHEMA = 1
-# preparing: packages are being kept, and no change has begun. changing: one has, and no run has
-# judged it. settled: a run has.
-PREPARING, CHANGING, SETTLED = "preparing", "changing", "settled"
-RECORD, ROWS = "record.json", "packages.json"
 ARCHIVES = "/var/cache/apt/archives"
 # The caches of dnf 4, of dnf 5 and of zypper (dnf.conf(5), cachedir; zypp.conf(5), packagesdir).
 CACHES = ("/var/cache/dnf", "/var/cache/libdnf5", "/var/cache/zypp/packages")
@@ -55,7 +52,6 @@ UNFINISHED = ("half-installed", "unpacked", "half-configured")
 # The account as which apt fetches unless a host says otherwise (APT::Sandbox::User).
 FETCHER = "_apt"
 NOBODYS_GROUP = 65534  # nogroup of Debian (base-passwd), which is the group of that account
-OF_ROWS = {"name": str, "arch": str, "version": str}
 NOTHING = {
     "state": "",
     "again": False,
@@ -103,12 +99,12 @@ def _keep(request, folder):
     change has begun and was never judged, what is kept stays: the packages of this time may be those
     of the change. Its demand was judged when it began.
     """
-    if _read_state(folder) == CHANGING:
+    if kept_record.read_change_state(folder) == kept_record.CHANGING:
         return _keep_again(request, folder)
     # Before any package is there: nobody would know of those that a killed run leaves.
-    record = dict(request["record"], state=PREPARING, kept=0, left=0)
+    record = dict(request["record"], state=kept_record.PREPARING, kept=0, left=0)
     journal_writer.make_durable_dirs(folder)
-    journal_writer.write_json(os.path.join(folder, RECORD), record)
+    journal_writer.write_json(os.path.join(folder, kept_record.RECORD), record)
     _clear(folder)
     _remove_fetched(folder)
     kept, left = _Keeper(request, folder).keep_all() if request["packages"] else ([], [])
@@ -117,19 +113,20 @@ def _keep(request, folder):
             _remove_folder(folder)
         return {"refused": True, "left": left}
     rows = {"kept": kept, "left": left}
-    journal_writer.write_json(os.path.join(folder, ROWS), rows)
-    record = dict(record, state=CHANGING, kept=len(kept), left=len(left))
-    note = functools.partial(journal_writer.write_json, os.path.join(folder, RECORD), record)
-    released = _release(request, note)
-    return dict(released, state=PREPARING if "error" in released else CHANGING, **rows)
+    journal_writer.write_json(os.path.join(folder, kept_record.ROWS), rows)
+    record = dict(record, state=kept_record.CHANGING, kept=len(kept), left=len(left))
+    path = os.path.join(folder, kept_record.RECORD)
+    released = _release(request, functools.partial(journal_writer.write_json, path, record))
+    state = kept_record.PREPARING if "error" in released else kept_record.CHANGING
+    return dict(released, state=state, **rows)
 
 
 def _keep_again(request, folder):
     """Release the packages of a change that has begun, and return what was kept when it began. If
     that cannot be read, a demand is not met.
     """
-    rows = _read_rows(folder)
-    answer = {"state": CHANGING, "again": True, "unread": rows is None}
+    rows = kept_record.read_kept_rows(folder)
+    answer = {"state": kept_record.CHANGING, "again": True, "unread": rows is None}
     if rows is None and request.get("demand"):
         return dict(answer, refused=True)
     return dict(answer, **dict(rows or {}, **_release(request)))
@@ -137,18 +134,18 @@ def _keep_again(request, folder):
 
 def _settle_change(request, folder):
     """Note that the change has been judged and the host is well."""
-    record = _read_record(folder)
+    record = kept_record.read_change_record(folder)
     if record is None:
         return {}
-    path = os.path.join(folder, "record.json")
-    journal_writer.write_json(path, dict(record or request["record"], state=SETTLED))
-    return {"state": SETTLED}
+    path = os.path.join(folder, kept_record.RECORD)
+    journal_writer.write_json(path, dict(record or request["record"], state=kept_record.SETTLED))
+    return {"state": kept_record.SETTLED}
 
 
 def _remove(request, folder):
     """Remove what is kept. With `settled`, only if no change waits for its judgement."""
-    state = _read_state(folder)
-    if request.get("settled") and state == CHANGING:
+    state = kept_record.read_change_state(folder)
+    if request.get("settled") and state == kept_record.CHANGING:
         return {"state": state}
     if os.path.lexists(folder):
         _remove_folder(folder)
@@ -159,14 +156,14 @@ def _remove_folder(folder):
     """Remove what is kept, and its record last: without it nobody would know of the rest."""
     deep_folders.remove_deep_tree(_get_fetching_place(folder))
     _clear(folder)
-    journal_writer.remove_durably(os.path.join(folder, RECORD))
+    journal_writer.remove_durably(os.path.join(folder, kept_record.RECORD))
     os.rmdir(folder)
 
 
 def _clear(folder):
     """Remove all but the record. Raise OSError for a file that stays."""
     for name in sorted(os.listdir(folder)):
-        if name != RECORD:
+        if name != kept_record.RECORD:
             deep_folders.remove_deep_tree(os.path.join(folder, name))
     journal_writer.sync_directory(folder)
 
@@ -184,65 +181,6 @@ def _remove_fetched(folder):
     """
     with contextlib.suppress(OSError):
         deep_folders.remove_deep_tree(_get_fetching_place(folder))
-
-
-def _read_state(folder):
-    """Return how far a change is, '' if none is noted. A record that cannot be read is a change
-    that has not been judged, and so is one with another word.
-    """
-    record = _read_record(folder)
-    if record is None:
-        return ""
-    return record["state"] if record.get("state") in (PREPARING, SETTLED) else CHANGING
-
-
-def _read_record(folder):
-    """Return the record; None if there is none, {} for one that cannot be read."""
-    path = os.path.join(folder, RECORD)
-    if not os.path.lexists(path):
-        return None
-    try:
-        record = journal.read_json(path)
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
-def _read_rows(folder):
-    """Return {"kept", "left"} as they were when the change began; None if that cannot be read. A
-    package whose file is gone since is left.
-    """
-    if not _read_record(folder):
-        return None
-    try:
-        rows = journal.read_json(os.path.join(folder, ROWS))
-    except (OSError, ValueError):
-        return None
-    of_kept = dict(OF_ROWS, file=str, sha256=str, size=int)
-    if not (
-        isinstance(rows, dict)
-        and _are_rows(rows.get("kept"), of_kept)
-        and _are_rows(rows.get("left"), dict(OF_ROWS, why=str))
-    ):
-        return None
-    kept, left = [], list(rows["left"])
-    for row in rows["kept"]:
-        path = os.path.join(folder, "packages", os.path.basename(row["file"]))
-        if os.path.isfile(path) and os.path.getsize(path) == row["size"]:
-            kept.append(row)
-        else:
-            left.append(dict({name: row[name] for name in OF_ROWS}, why="lost"))
-    return {"kept": kept, "left": left}
-
-
-def _are_rows(rows, kinds):
-    """Tell whether this is a list of packages. kinds: name -> the type of its value."""
-    return isinstance(rows, list) and all(
-        isinstance(row, dict)
-        and set(row) == set(kinds)
-        and all(type(row[name]) is kind for name, kind in kinds.items())
-        for row in rows
-    )
 
 
 def _release(request, note=None):
