@@ -4,7 +4,8 @@
 """Keep the files of installed packages on this host, so that a person can go back to them, and note
 how far the change is for which they are kept.
 
-    DIR/kept/record.json          how far the change is, with what the controller wants noted
+    DIR/kept/record.json          how far the change is, with what the controller wants noted, and
+                                  `releasing`: how packages are held that are about to be released
     DIR/kept/packages.json        which packages are kept, and which are not, with the reason
     DIR/kept/packages/            the files, and SHA256SUMS of them for sha256sum --check
     DIR/fetched/                  of the account that apt runs as, while it fetches a package
@@ -101,24 +102,59 @@ def _keep(request, folder):
     """
     if kept_record.read_change_state(folder) == kept_record.CHANGING:
         return _keep_again(request, folder)
+    earlier = kept_record.list_releasing(folder)
     # Before any package is there: nobody would know of those that a killed run leaves.
     record = dict(request["record"], state=kept_record.PREPARING, kept=0, left=0)
+    record["releasing"] = earlier
     journal_writer.make_durable_dirs(folder)
-    journal_writer.write_json(os.path.join(folder, kept_record.RECORD), record)
+    _write_record(folder, record)
     _clear(folder)
     _remove_fetched(folder)
     kept, left = _Keeper(request, folder).keep_all() if request["packages"] else ([], [])
     if request.get("demand") and (left or not kept):
+        _hold_again(folder, record)
         with contextlib.suppress(OSError):  # the refusal tells more
             _remove_folder(folder)
         return {"refused": True, "left": left}
     rows = {"kept": kept, "left": left}
     journal_writer.write_json(os.path.join(folder, kept_record.ROWS), rows)
-    record = dict(record, state=kept_record.CHANGING, kept=len(kept), left=len(left))
-    path = os.path.join(folder, kept_record.RECORD)
-    released = _release(request, functools.partial(journal_writer.write_json, path, record))
-    state = kept_record.PREPARING if "error" in released else kept_record.CHANGING
-    return dict(released, state=state, **rows)
+    record.update(kept=len(kept), left=len(left))
+    return dict(_begin_change(request, folder, record), **rows)
+
+
+def _begin_change(request, folder, record):
+    """Release the packages, and note that the change begins. Return {"state", "ran"}, and "error"
+    if that failed.
+
+    That they are about to be released is noted first. Otherwise nothing would say so after a run
+    that is killed, since no package manager knows why a hold is gone.
+    """
+    release = request.get("release") or []
+    undos = [command["undo"] for command in release if command["undo"]]
+    earlier = [undo for undo in record["releasing"] if undo not in undos]
+    _write_record(folder, dict(record, releasing=earlier + undos))
+    changing = dict(record, state=kept_record.CHANGING, releasing=[])
+    released, free = _release(release, functools.partial(_write_record, folder, changing), earlier)
+    if "error" not in released:
+        return dict(released, state=kept_record.CHANGING)
+    # A record that cannot be written now names more than these, which a person can see.
+    with contextlib.suppress(OSError):
+        _write_record(folder, dict(record, releasing=free))
+    return dict(released, state=kept_record.PREPARING)
+
+
+def _hold_again(folder, record):
+    """Hold the packages again that a killed run was about to release. Raise HostError if some may
+    be free, which stays noted.
+    """
+    free = [undo for undo in reversed(record["releasing"]) if not _undo(undo)]
+    if free:
+        _write_record(folder, dict(record, releasing=free))
+        raise host_files.HostError("failed", "; ".join(_describe_free_packages(free)))
+
+
+def _write_record(folder, record):
+    journal_writer.write_json(os.path.join(folder, kept_record.RECORD), record)
 
 
 def _keep_again(request, folder):
@@ -129,7 +165,8 @@ def _keep_again(request, folder):
     answer = {"state": kept_record.CHANGING, "again": True, "unread": rows is None}
     if rows is None and request.get("demand"):
         return dict(answer, refused=True)
-    return dict(answer, **dict(rows or {}, **_release(request)))
+    released, _stays = _release(request.get("release") or [])
+    return dict(answer, **dict(rows or {}, **released))
 
 
 def _settle_change(request, folder):
@@ -137,8 +174,7 @@ def _settle_change(request, folder):
     record = kept_record.read_change_record(folder)
     if record is None:
         return {}
-    path = os.path.join(folder, kept_record.RECORD)
-    journal_writer.write_json(path, dict(record or request["record"], state=kept_record.SETTLED))
+    _write_record(folder, dict(record or request["record"], state=kept_record.SETTLED))
     return {"state": kept_record.SETTLED}
 
 
@@ -183,32 +219,43 @@ def _remove_fetched(folder):
         deep_folders.remove_deep_tree(_get_fetching_place(folder))
 
 
-def _release(request, note=None):
-    """Run the commands that let the packages go, then `note`. Return {"ran"}.
+def _release(commands, note=None, earlier=()):
+    """Run the commands that let the packages go, then `note`. Return {"ran"}, and [].
 
-    If one of them fails, run the undos in reverse, and return {"ran", "error"}: the commands that
-    could not be undone. The hold of their packages is gone.
+    If one of them fails, run the undos in reverse, those of `earlier` as well. Return {"ran",
+    "error"}: the commands that could not be undone, so that the hold of their packages is gone. And
+    return the undos that have failed.
+
+    earlier: undos of an earlier run, which nobody knows to be needed.
     """
     ran, begun = [], []
     try:
-        for command in request.get("release") or []:
+        for command in commands:
             begun.append(command)
             ran.append({"argv": list(command["argv"]), "rc": _run_or_raise(command["argv"])})
         if note:
             note()
     except (OSError, host_files.HostError) as exc:
-        stays = [command["argv"] for command in reversed(begun) if not _undo(command)]
+        stays = [command for command in reversed(begun) if not _undo(command["undo"])]
+        argvs = [command["argv"] for command in stays]
+        free = [undo for undo in reversed(earlier) if not _undo(undo)]
         texts = [getattr(exc, "message", str(exc))]
-        texts += ["perhaps not held any more, by: %s" % " ".join(argv) for argv in stays]
+        texts += ["perhaps not held any more, by: %s" % " ".join(argv) for argv in argvs]
+        texts += _describe_free_packages(free)
         error = {"message": host_files.cut_middle("; ".join(texts)), "next": ""}
-        return {"ran": [row for row in ran if row["argv"] in stays], "error": error}
-    return {"ran": ran}
+        free += [command["undo"] for command in stays if command["undo"]]
+        return {"ran": [row for row in ran if row["argv"] in argvs], "error": error}, free
+    return {"ran": ran}, []
 
 
-def _undo(command):
-    """Take a command back, and tell whether that worked."""
+def _describe_free_packages(undos):
+    return ["perhaps not held, since this has failed: %s" % " ".join(argv) for argv in undos]
+
+
+def _undo(argv):
+    """Take a command back by another one, and tell whether that worked. None: there is none."""
     try:
-        return bool(command["undo"]) and _run_or_raise(command["undo"]) == 0
+        return bool(argv) and _run_or_raise(argv) == 0
     except (OSError, host_files.HostError):
         return False
 

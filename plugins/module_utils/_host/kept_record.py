@@ -17,6 +17,13 @@ RECORD, ROWS = "record.json", "packages.json"
 OF_ROWS = {"name": str, "arch": str, "version": str}
 
 
+def list_releasing(folder):
+    """Return the commands that hold the packages which a killed run was about to release. Nobody
+    knows how far it came. The record of an earlier release of this collection names none.
+    """
+    return (read_change_record(folder) or {}).get("releasing", [])
+
+
 def read_change_state(folder):
     """Return how far a change is, '' if none is noted. A record that cannot be read is a change
     that has not been judged, and so is one with another word.
@@ -36,7 +43,15 @@ def read_change_record(folder):
         record = journal.read_json(path)
     except (OSError, ValueError):
         return {}
-    return record if isinstance(record, dict) else {}
+    whole = isinstance(record, dict) and _are_commands(record.get("releasing", []))
+    return record if whole else {}
+
+
+def _are_commands(rows):
+    """Tell whether this is a list of commands, each with its words."""
+    return isinstance(rows, list) and all(
+        row and isinstance(row, list) and all(type(word) is str for word in row) for row in rows
+    )
 
 
 def read_kept_rows(folder):

@@ -345,14 +345,18 @@ def acknowledge_rollbacks(
 def drop_kept_packages(task: Task, outcome: Outcome, answer: Mapping[str, Any]) -> tuple[str, ...]:
     """Remove the packages that are kept on the host, once the change for which they were kept has
     been judged, or if it never began, or if all of this collection goes. Return the reason if that
-    failed.
+    failed, or if nothing has settled whether the driver is held.
     """
-    state = (outcome.facts.get("driver_change") or {}).get("state")
+    noted = outcome.facts.get("driver_change") or {}
+    state = noted.get("state")
     goes = task.wanted.state == "absent"
     if task.check or results.describe_answer_trouble(answer) or not state:
         return ()
     if state == kept_driver.CHANGING and not goes:
         return ()
+    if noted.get("releasing") and task.wanted.driver == "ignore" and not goes:
+        # With another policy this run has just held the packages again, or released all of them.
+        return (kept_messages.RELEASE_CUT_OFF.fill(),)
     request = kept_driver.build_removing_request(settled=not goes)
     reply = transport.run_host_program(
         task.action, kept_driver.PROGRAM, request, task.task_vars, task.way

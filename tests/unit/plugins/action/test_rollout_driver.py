@@ -196,6 +196,25 @@ def test_a_hold_that_does_not_come_back_is_said(
     assert get_codes(result) == codes
 
 
+CUT_OFF = [
+    # the policy, whether a run was killed while it released the hold; the codes of the notes
+    ("advise", True, ["kept.release-cut-off"]),
+    ("ignore", True, ["kept.release-cut-off"]),
+    ("hold", True, []),  # the run holds them after the change
+    ("advise", False, []),
+]
+
+
+@pytest.mark.parametrize(("policy", "cut_off", "codes"), CUT_OFF)
+def test_a_hold_that_an_earlier_run_may_have_released_is_said(
+    played: Played, policy: str, cut_off: bool, codes: list[str]
+) -> None:
+    settings = {"keep_packages": "try", "driver": ""}
+    look = looked(driver_change={"state": "preparing", "releasing": cut_off})
+    result = played.play_with({"point": "keep", "settings": settings, "driver": policy}, look)
+    assert get_codes(result) == codes
+
+
 REFUSED = [
     # the answer of the host, its needs; the code of the error, the codes in its cause
     ({"refused": True, "left": [LEFT]}, NEEDS, "kept.demanded", ["kept.no-file"]),
@@ -328,13 +347,39 @@ def test_the_next_converge_removes_what_no_change_needs(
     assert told == ([] if settled is None else ["kept.not-removed"])
 
 
+LEFT_OPEN = [
+    # the policies; whether the host is asked to remove what is kept, the codes of the advice
+    ("hold", "present", 1, []),
+    ("advise", "present", 1, []),
+    # it leaves the hold as it is, so that the note has to stay
+    ("ignore", "present", 0, ["kept.release-cut-off"]),
+    ("ignore", "absent", 1, []),
+]
+
+
+@pytest.mark.parametrize(("driver", "wanted", "asked", "codes"), LEFT_OPEN)
+def test_the_note_of_a_hold_that_may_be_gone_stays_until_a_policy_decides(
+    played: Played, driver: str, wanted: str, asked: int, codes: list[str]
+) -> None:
+    noted = {"state": "preparing", "releasing": True}
+    assert drop(played, "", wanted, check=False, answer={}, driver=driver, noted=noted) == codes
+    assert len(played.asked) == asked
+
+
 def drop(
-    played: Played, state: str, wanted: str, *, check: bool, answer: Mapping[str, Any]
+    played: Played,
+    state: str,
+    wanted: str,
+    *,
+    check: bool,
+    answer: Mapping[str, Any],
+    driver: str = "advise",
+    noted: Mapping[str, Any] | None = None,
 ) -> list[str]:
     action: Any = types.SimpleNamespace(_task=types.SimpleNamespace(check_mode=check))
-    policy = Policy(state=wanted)  # type: ignore[arg-type]
+    policy = Policy(state=wanted, driver=driver)  # type: ignore[arg-type]
     task = base.Task(action, {}, policy, lambda _policy: [], lambda *_of: ENDED, "", "auto")
-    outcome = stages.PlannedOutcome(Plan(), {"driver_change": {"state": state}})
+    outcome = stages.PlannedOutcome(Plan(), {"driver_change": noted or {"state": state}})
     return [get_code(note) for note in base.drop_kept_packages(task, outcome, answer)]
 
 

@@ -655,6 +655,96 @@ def test_a_keeping_that_is_killed_leaves_a_note_by_which_its_files_are_removed(h
     assert not (host.root / "j/kept").exists()
 
 
+@pytest.fixture
+def apt(host, monkeypatch):
+    """The packages that apt holds on a host, and where a run is killed."""
+    found = types.SimpleNamespace(held={"libcuda1"}, dies="")
+    answer, write = commands.run, journal_writer.write_json
+
+    def run(argv, **more):
+        if argv[0] != "apt-mark":
+            return answer(argv, **more)
+        if found.dies == "before":
+            raise Killed
+        said = answer(argv, **more)
+        if said["rc"] == 0:
+            act = {"hold": found.held.update, "unhold": found.held.difference_update}[argv[1]]
+            act(argv[2:])
+        if found.dies == "after":
+            raise Killed
+        return said
+
+    def note(path, values):
+        if found.dies == "note" and values.get("state") == "changing":
+            raise Killed
+        write(path, values)
+
+    monkeypatch.setattr(commands, "run", run)
+    monkeypatch.setattr(journal_writer, "write_json", note)
+    return found
+
+
+HELD_BY = FREE["undo"]
+SMI_FREE = {
+    "argv": ["apt-mark", "unhold", "nvidia-smi"],
+    "undo": ["apt-mark", "hold", "nvidia-smi"],
+}
+NO_UNHOLD, NO_HOLD = {"apt-markunhold": (1, "")}, {"apt-markhold": (1, "")}
+CUT_OFF = [
+    # where a run is killed, what the next one asks for, which commands fail then; whether it is
+    # refused, what apt holds, the state that is noted, what may be free by the note
+    ("before", UNHOLD, {}, False, [], "changing", []),
+    ("after", {}, {}, False, [], "changing", []),
+    ("note", {}, {}, False, [], "changing", []),
+    # the look that it asks by is older than that
+    ("after", UNHOLD, {}, False, [], "changing", []),
+    ("before", {"demand": True}, {}, True, ["libcuda1"], "", []),
+    ("after", {"demand": True}, {}, True, ["libcuda1"], "", []),
+    ("after", {"demand": True}, NO_HOLD, False, [], "preparing", [HELD_BY]),
+    ("after", {"release": [SMI_FREE]}, NO_UNHOLD, False, ["libcuda1", "nvidia-smi"], "preparing", []),
+    ("after", {"release": [SMI_FREE]}, {**NO_UNHOLD, **NO_HOLD}, False, [], "preparing", [HELD_BY, SMI_FREE["undo"]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dies", "asked", "fails", "refused", "held", "state", "free"), CUT_OFF)
+def test_a_release_that_is_killed_is_noted_and_made_right_by_the_next_run(
+    host, apt, dies, asked, fails, refused, held, state, free
+):
+    apt.dies = dies
+    with pytest.raises(Killed):
+        ask(packages=[], **UNHOLD)
+    assert apt.held == ({"libcuda1"} if dies == "before" else set())
+    noted = read_record(host)
+    assert (noted["state"], noted["releasing"]) == ("preparing", [HELD_BY])
+    apt.dies, host.says = "", fails
+    for _run in (1, 2):  # the second one finds what the first one has left
+        said = ask(packages=[], **asked)
+        assert (said["refused"], bool(said["error"])) == (refused, bool(fails))
+        assert sorted(apt.held) == held
+        path = host.root / "j/kept/record.json"
+        left = json.loads(path.read_text()) if path.exists() else {"state": "", "releasing": []}
+        assert (left["state"], sorted(left["releasing"])) == (state, free)
+
+
+FIELDS = [
+    # a record; whether a change has begun by it
+    ('{"state": "preparing"}', False),  # of an earlier release
+    ('{"state": "preparing", "releasing": []}', False),
+    ('{"state": "preparing", "releasing": [["true"]]}', False),
+    ('{"state": "preparing", "releasing": [[]]}', True),
+    ('{"state": "preparing", "releasing": [[1]]}', True),
+    ('{"state": "preparing", "releasing": ["true"]}', True),
+    ('{"state": "preparing", "releasing": {}}', True),
+]
+
+
+@pytest.mark.parametrize(("text", "begun"), FIELDS)
+def test_a_record_whose_commands_have_another_form_cannot_be_read(host, text, begun):
+    ask(packages=[])
+    (host.root / "j/kept/record.json").write_text(text)
+    assert ask(packages=[])["again"] is begun
+
+
 def test_a_file_that_cannot_be_removed_is_an_error_and_stays_noted(host, monkeypatch):
     host.says = {"dpkg-query": INSTALLED, "apt-cache": stanza(OLD)}
     (host.root / "archives" / DEB).write_bytes(OLD)
@@ -716,6 +806,8 @@ def test_a_release_whose_preparation_fails_is_undone(host, monkeypatch, fails, r
     assert [" ".join(row["argv"]) for row in said["ran"]] == stays
     assert bool(said["error"]) is bool(fails)
     assert said["state"] == read_record(host)["state"] == ("preparing" if fails else "changing")
+    # what could not be held again stays noted
+    assert read_record(host)["releasing"] == [["sed", "back"]] * (fails == "dnf two, sed back")
 
 
 def test_nothing_is_done_if_the_place_is_not_roots_alone(host, monkeypatch):

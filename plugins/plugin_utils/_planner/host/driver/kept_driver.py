@@ -103,7 +103,8 @@ class DriverChange:
     state: '' for none, preparing for one that has not begun, changing for one that was not judged,
     settled for one that was. release: the driver before it, gpus: how many it served then, None if
     that is not known. before: codes that a judgement would have found then. kept: how many packages
-    are kept. driver: its state before.
+    are kept. driver: its state before. releasing: whether a run has ended while it released the
+    hold of this collection, so that some packages may be free.
     """
 
     state: str = ""
@@ -113,6 +114,7 @@ class DriverChange:
     before: tuple[str, ...] = ()
     kept: int = 0
     driver: str = ""
+    releasing: bool = False
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
@@ -151,6 +153,8 @@ def parse_change(values: Mapping[str, Any]) -> DriverChange:
         before=tuple(code for code in codes if CODE.fullmatch(code)),
         kept=_read_count(values.get("kept")) or 0,
         driver=driver if STATE.fullmatch(driver) else "",
+        # the record of an earlier release of this collection has none
+        releasing=bool(values.get("releasing")),
     )
 
 
@@ -165,9 +169,9 @@ def report_change(change: DriverChange) -> dict[str, Any]:
 
 
 def advise_on_change(change: DriverChange) -> tuple[Message, ...]:
-    """Return the advice about a change that was never judged."""
+    """Return the advice about a change that was never judged, or that ended before it began."""
     if change.state != CHANGING:
-        return ()
+        return (messages.RELEASE_CUT_OFF.fill(),) if change.releasing else ()
     unknown = "not known"
     return (
         messages.UNJUDGED.fill(since=change.since or unknown, release=change.release or unknown),

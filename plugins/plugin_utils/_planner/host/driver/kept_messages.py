@@ -146,3 +146,8 @@ UNJUDGED = Sentence(
     "A change of the driver that began on {since} was not judged on this host; before it, the driver was {release}",
     next="Run the rollout again, which takes this host first",
 )
+RELEASE_CUT_OFF = Sentence(
+    "kept.release-cut-off",
+    "A run ended on this host while it released the driver's packages for your change, so some of them may not be held any more",
+    next="Run the rollout again, or converge the host with gpufleet_driver: hold, which holds them again",
+)

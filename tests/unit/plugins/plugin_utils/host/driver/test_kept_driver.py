@@ -187,6 +187,27 @@ def test_a_record_is_read_as_far_as_it_has_its_forms(
     assert found.before == ()
 
 
+HOLD = [["apt-mark", "hold", "libcuda1"]]
+CUT_OFF: list[tuple[dict[str, Any], list[str]]] = [
+    # what stands in the record; the codes of the advice
+    ({"state": "preparing"}, []),  # also that of an earlier release
+    ({"state": "preparing", "releasing": []}, []),
+    ({"state": "preparing", "releasing": HOLD}, ["kept.release-cut-off"]),
+    ({"state": "settled", "releasing": HOLD}, ["kept.release-cut-off"]),
+    ({"state": "settled", "releasing": []}, []),
+    ({"state": "changing", "releasing": []}, ["kept.unjudged"]),
+]
+
+
+@pytest.mark.parametrize(("values", "codes"), CUT_OFF)
+def test_a_look_says_that_a_hold_may_be_gone(values: dict[str, Any], codes: list[str]) -> None:
+    found = kept_driver.parse_change(values)
+    assert [get_code(text) for text in kept_driver.advise_on_change(found)] == codes
+    # the next task has it by the result
+    again = kept_driver.parse_change(kept_driver.report_change(found))
+    assert [get_code(text) for text in kept_driver.advise_on_change(again)] == codes
+
+
 TEXTS = [("", ""), ("{", "changing"), ("[]", "changing"), ('{"state": "settled"}', "settled")]
 
 
