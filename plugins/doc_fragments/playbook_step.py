@@ -299,6 +299,10 @@ options:
     type: str
     choices: [ignore, advise, hold]
     default: advise
+  rollout:
+    description: The rollout's id, which the host notes with the change. Another run that meets the change names it.
+    type: str
+    default: default
 """
 
     ROLLOUT_REPORT = r"""

@@ -238,7 +238,7 @@ OF_STEPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("rollout_batch", "rollout_cluster", "rollout_driver", "rollout_plan", "rollout_report"),
     ),
     (("driver",), ("rollout_driver", "rollout_settings")),
-    (("root", "transport"), ("rollout_driver",)),
+    (("rollout", "root", "transport"), ("rollout_driver",)),
     (("plan",), ("rollout_batch", "rollout_cluster", "rollout_report")),
     (("point",), ("hand_over", "rollout_batch", "rollout_cluster", "rollout_driver")),
     (("refused",), ("rollout_batch", "rollout_report")),

@@ -58,6 +58,7 @@ NOTHING = {
     "again": False,
     "refused": False,
     "unread": False,
+    "rollout": "",
     "kept": [],
     "left": [],
     "ran": [],
@@ -70,11 +71,12 @@ class NotKept(Exception):
 
 
 def run(request):
-    """Return {"state", "again", "refused", "unread", "kept", "left", "ran", "error"}.
+    """Return {"state", "again", "refused", "unread", "rollout", "kept", "left", "ran", "error"}.
 
     request: operation (keep, settle or remove), journal_dir; for keep also manager (dpkg or rpm),
     packages (names), demand (whether each of them has to be kept), record (noted as it is; settle
-    takes it in place of an unreadable one), release (commands that let the packages go: {"argv",
+    takes it in place of an unreadable one; `run` in it is the run that asks, and `rollout` its
+    rollout), release (commands that let the packages go: {"argv",
     "undo"}, undo is None for one without) and limits: most (packages), bytes, reserve (bytes that
     stay free), seconds (for all keeping), download (whether apt may fetch a package).
     """
@@ -165,15 +167,24 @@ def _keep_again(request, folder):
     answer = {"state": kept_record.CHANGING, "again": True, "unread": rows is None}
     if rows is None and request.get("demand"):
         return dict(answer, refused=True)
+    record = kept_record.read_change_record(folder)
+    if record:  # another run that is at work there does not settle the change of this one
+        asks = request["record"]
+        _write_record(folder, dict(record, run=asks.get("run"), rollout=asks.get("rollout")))
     released, _stays = _release(request.get("release") or [])
     return dict(answer, **dict(rows or {}, **released))
 
 
 def _settle_change(request, folder):
-    """Note that the change has been judged and the host is well."""
+    """Note that the change has been judged and the host is well. A change that another run has
+    begun or taken up is left to that one: return {"state", "rollout"} then.
+    """
     record = kept_record.read_change_record(folder)
     if record is None:
         return {}
+    rollout = kept_record.find_other_rollout(record, request["record"].get("run"))
+    if rollout:
+        return {"state": kept_record.read_change_state(folder), "rollout": rollout}
     _write_record(folder, dict(record or request["record"], state=kept_record.SETTLED))
     return {"state": kept_record.SETTLED}
 

@@ -7,6 +7,7 @@ Host side: standard library only, Python 3.6.
 """
 
 import os
+import re
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import journal
 
@@ -14,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import journ
 # judged it. settled: a run has.
 PREPARING, CHANGING, SETTLED = "preparing", "changing", "settled"
 RECORD, ROWS = "record.json", "packages.json"
+ROLLOUT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z")  # of a rollout, by its setting
 OF_ROWS = {"name": str, "arch": str, "version": str}
 
 
@@ -22,6 +24,16 @@ def list_releasing(folder):
     knows how far it came. The record of an earlier release of this collection names none.
     """
     return (read_change_record(folder) or {}).get("releasing", [])
+
+
+def find_other_rollout(record, run):
+    """Return the rollout whose run has begun or taken up a change, '' if that is this run. The
+    record of an earlier release of this collection names none.
+    """
+    if record.get("run") in (None, run):
+        return ""
+    rollout = record.get("rollout")
+    return rollout if isinstance(rollout, str) and ROLLOUT_NAME.match(rollout) else "unknown"
 
 
 def read_change_state(folder):

@@ -9,6 +9,7 @@ After it the host is judged. When it has come through, the host's own record say
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -77,7 +78,8 @@ def keep_driver(
     )
     keeping = str(args["settings"].get("keep_packages") or "try")
     before = driver_change.list_codes_before(look)
-    request = kept_driver.build_keeping_request(needs, keeping, look["driver"], before)
+    owner = kept_driver.Owner(uuid.uuid4().hex, args["rollout"])
+    request = kept_driver.build_keeping_request(needs, keeping, look["driver"], before, owner)
     answer = send(action, task_vars, args, request)
     if answer["error"]:
         raise PlanError(kept_messages.KEEPING_FAILED.fill(problem=answer["error"]["message"]))
@@ -95,6 +97,7 @@ def keep_driver(
         ours = names.show_few_texts(needs.released, kept_driver.SHOWN, ", ")
         notes.append(kept_messages.HOLD_ENDS.fill(packages=ours, policy=policy.driver))
     return {
+        "run": owner.run,
         "again": answer["again"],
         "kept": answer["kept"],
         "left": answer["left"],
@@ -150,10 +153,16 @@ def find_way_back(before: kept_driver.DriverChange, task_vars: Mapping[str, Any]
 def settle_driver(
     action: ActionBase, task_vars: dict[str, Any], args: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Note on the host that its change was judged and that the host is well."""
-    answer = send(action, task_vars, args, kept_driver.build_settling_request())
+    """Note on the host that its change was judged and that the host is well. Raise PlanError if
+    another run has prepared the host since this one.
+    """
+    run = str((task_vars.get(registered.DRIVER_KEPT) or {}).get("run") or "")
+    request = kept_driver.build_settling_request(kept_driver.Owner(run, args["rollout"]))
+    answer = send(action, task_vars, args, request)
     if answer["error"]:
         raise PlanError(kept_messages.NOT_SETTLED.fill(problem=answer["error"]["message"]))
+    if answer["rollout"]:
+        raise PlanError(kept_messages.CHANGE_TAKEN_UP.fill(rollout=answer["rollout"]))
     if answer["state"] != kept_driver.SETTLED:
         gone = kept_messages.NOTE_GONE.fill(path=kept_driver.PATH)
         raise PlanError(kept_messages.NOT_SETTLED.fill(problem=gone))

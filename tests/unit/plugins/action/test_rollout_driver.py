@@ -52,7 +52,7 @@ NEEDS = kept_driver.KeepingNeeds(
 NONE = kept_driver.KeepingNeeds("apt", "dpkg", (), (), (), 1795726800.0)
 ANSWER: dict[str, Any] = {
     "schema": 1, "state": "changing", "again": False, "refused": False, "unread": False,
-    "kept": [], "left": [], "ran": [], "error": None,
+    "rollout": "", "kept": [], "left": [], "ran": [], "error": None,
 }  # fmt: skip
 KEPT = {
     "name": "libcuda1",
@@ -74,6 +74,7 @@ class Played:
         self.answer: dict[str, Any] = dict(ANSWER)
         self.asked: list[dict[str, Any]] = []
         self.check = False
+        self.run = "1f"  # as the first point has left it
         monkeypatch.setattr(host_look, "learn", lambda *_args: self.needs)
         monkeypatch.setattr(transport, "run_host_program", self.send)
 
@@ -98,7 +99,7 @@ class Played:
         variables = {
             "inventory_hostname": "gpu1",
             registered.LOOK: looked() if look is None else look,
-            registered.DRIVER_KEPT: {"manager": "apt"},
+            registered.DRIVER_KEPT: {"manager": "apt", "run": self.run},
         }
         return rollout_driver.change_driver(action, variables)
 
@@ -317,6 +318,29 @@ def test_a_host_returns_only_when_its_record_says_that_it_was_judged(
     with pytest.raises(PlanError) as caught:
         played.play("settle")
     assert caught.value.code == code
+
+
+def test_each_run_settles_the_change_that_it_has_prepared(played: Played) -> None:
+    runs = []
+    for rollout in ("week", "week"):  # of one rollout, on two controllers
+        played.asked.clear()
+        played.run = played.play("keep", rollout=rollout)["run"]
+        played.answer.update(state="settled")
+        played.play("settle", rollout=rollout)
+        keep, settle = (asked["record"] for asked in played.asked)
+        assert (keep["run"], keep["rollout"]) == (settle["run"], settle["rollout"])
+        assert (keep["run"], keep["rollout"]) == (played.run, rollout)
+        runs.append(played.run)
+    assert len(set(runs)) == 2
+
+
+@pytest.mark.parametrize("state", ["changing", "settled", "preparing"])
+def test_a_host_that_another_run_has_taken_up_does_not_return(played: Played, state: str) -> None:
+    played.answer.update(state=state, rollout="week")
+    with pytest.raises(PlanError) as caught:
+        played.play("settle")
+    assert caught.value.code == "kept.taken-up"
+    assert "week" in str(caught.value)
 
 
 DROPPED = [

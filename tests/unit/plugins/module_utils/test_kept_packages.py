@@ -762,6 +762,42 @@ def test_a_file_that_cannot_be_removed_is_an_error_and_stays_noted(host, monkeyp
     assert not (host.root / "j/kept").exists()
 
 
+OWN = {"writer": "gpufleet.nvidia", "schema": 1}
+
+
+def of_run(run):
+    """The run that asks, and its rollout; of an earlier release of this collection by ''."""
+    return {"record": {**OWN, "run": run, "rollout": f"of-{run}"} if run else OWN}
+
+
+SETTLING = [
+    # the run that begins a change, that takes it up, that settles it; the state, the rollout
+    ("a", "", "a", "settled", ""),
+    ("a", "", "b", "changing", "of-a"),
+    ("a", "b", "b", "settled", ""),
+    ("a", "b", "a", "changing", "of-b"),
+    ("", "", "b", "settled", ""),
+    ("", "b", "b", "settled", ""),
+    ("", "b", "a", "changing", "of-b"),
+]
+
+
+@pytest.mark.parametrize(("begins", "takes", "settles", "state", "rollout"), SETTLING)
+def test_a_run_settles_no_change_of_another_one(host, begins, takes, settles, state, rollout):
+    ask(packages=[], **of_run(begins))
+    if takes:
+        assert ask(packages=[], **of_run(takes))["again"] is True
+    said = ask("settle", **of_run(settles))
+    assert (said["state"], said["rollout"]) == (state, rollout)
+    assert read_record(host)["state"] == state
+
+
+@pytest.mark.parametrize("rollout", [None, 7, "", "a b", "a" * 64, "week\n"])
+def test_a_rollout_whose_name_has_another_form_is_not_named(host, rollout):
+    ask(packages=[], record={**OWN, "run": "a", "rollout": rollout})
+    assert ask("settle", **of_run("b"))["rollout"] == "unknown"
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"'])
 def test_a_record_that_cannot_be_read_is_a_change_that_was_not_judged(host, text):
     ask(packages=[])

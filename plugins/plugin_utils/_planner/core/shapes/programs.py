@@ -77,7 +77,7 @@ ROWS: Mapping[str, Shape] = {
     "kept_packages": TableShape(
         {
             "schema": SCHEMA, "state": WORD, "again": Flag(), "refused": Flag(), "unread": Flag(),
-            "ran": Items(TableShape(_RAN)),
+            "rollout": WORD, "ran": Items(TableShape(_RAN)),
             "kept": Items(TableShape({**_KEPT, "file": NAME, "sha256": NAME, "size": NUMBER})),
             "left": Items(TableShape({**_KEPT, "why": WORD})),
             "error": Maybe(TableShape({"message": MESSAGE, "next": MESSAGE})),

@@ -266,8 +266,23 @@ def list_kept_packages(found: driver_packages.DriverSet) -> tuple[str, ...]:
     return tuple(n for n in every if re.fullmatch(driver_packages.NAMES, n.partition(":")[0]))
 
 
+@dc.dataclass(frozen=True)
+class Owner:
+    """The run that prepares the change of a driver, and so has to judge it.
+
+    run: a text that no other run on this host has, rollout: the id of its rollout, for people.
+    """
+
+    run: str
+    rollout: str
+
+
 def build_keeping_request(
-    needs: KeepingNeeds, keeping: str, driver: Mapping[str, Any], before: Sequence[str]
+    needs: KeepingNeeds,
+    keeping: str,
+    driver: Mapping[str, Any],
+    before: Sequence[str],
+    owner: Owner,
 ) -> dict[str, Any]:
     """Return what the program on the host is asked.
 
@@ -300,13 +315,14 @@ def build_keeping_request(
             "gpus": len(driver["gpus"]),
             "since": holding.convert_epoch(needs.epoch),
             "before": list(before),
+            **dc.asdict(owner),
         },
     }
 
 
-def build_settling_request() -> dict[str, Any]:
-    """Return the request that notes the change as judged."""
-    record = {"writer": earlier_runs.WRITER, "schema": 1}
+def build_settling_request(owner: Owner) -> dict[str, Any]:
+    """Return the request that notes the change as judged, unless another run has taken it up."""
+    record = {"writer": earlier_runs.WRITER, "schema": 1, **dc.asdict(owner)}
     return {"operation": "settle", "journal_dir": JOURNAL_DIR, "record": record}
 
 

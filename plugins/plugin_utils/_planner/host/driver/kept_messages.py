@@ -151,3 +151,9 @@ RELEASE_CUT_OFF = Sentence(
     "A run ended on this host while it released the driver's packages for your change, so some of them may not be held any more",
     next="Run the rollout again, or converge the host with gpufleet_driver: hold, which holds them again",
 )
+CHANGE_TAKEN_UP = Sentence(
+    "kept.taken-up",
+    "another run has taken up the change of the driver on this host (gpufleet_rollout_id: {rollout})",
+    why="both runs were at work on the host, so this judgement may be of the other run's driver",
+    next="Let the other run end, then run again. Give each rollout hosts of its own",
+)

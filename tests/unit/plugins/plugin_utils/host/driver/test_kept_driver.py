@@ -144,9 +144,11 @@ def test_the_request_has_bounds_and_notes_the_driver_of_before(
     keeping: str, packages: list[str], demand: bool
 ) -> None:
     driver = {"state": "ok", "version": "535.261.03", "gpus": [{}] * 8}
+    owner = kept_driver.Owner("1f", "week")
     asked = kept_driver.build_keeping_request(
-        needs(ROWS), keeping, driver, ["keeping.parts-differ"]
+        needs(ROWS), keeping, driver, ["keeping.parts-differ"], owner
     )
+    assert (asked["record"]["run"], asked["record"]["rollout"]) == ("1f", "week")
     assert (asked["manager"], asked["packages"], asked["demand"]) == ("dpkg", packages, demand)
     assert asked["limits"]["download"] is True
     assert 0 < asked["limits"]["bytes"] <= 4 << 30
