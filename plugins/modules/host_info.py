@@ -528,6 +528,7 @@ driver_change:
       then V(settled) until these packages are removed, and empty without such a change.
     - C(driver), C(release) and C(gpus) are the state of the driver before it, its release, and how many GPUs it served. C(gpus) is null
       if that is not known.
+    - C(releasing) is whether a run ended while it released the hold of this collection, so that some packages may not be held any more.
   returned: always
   type: dict
   sample:
