@@ -35,8 +35,8 @@ def list_stated_digests(packages):
     if answer["rc"] != 0 or answer["truncated"]:
         return None
     stated = _read_stanzas(answer["stdout"].decode("utf-8", "replace"))
-    found = [package for package in map(tuple, packages) if package in stated]
-    disputed = _list_disputed_versions(found)
+    listed = [package for package in map(tuple, packages) if package in stated]
+    disputed = _list_disputed_versions(listed)
     if disputed is None:
         return None
     return {

@@ -87,13 +87,13 @@ def _take_names(folder):
     next one. The kernel hands out few of them at a time, and a file system may pass over some while
     others are removed.
     """
-    found = True
-    while found:
-        found = False
+    more = True
+    while more:
+        more = False
         # Python 3.6 lists no descriptor
         with os.scandir(_OPENED % folder) as entries:
             for entry in entries:
-                found = True
+                more = True
                 yield entry.name
 
 

@@ -73,12 +73,12 @@ class NotKept(Exception):
 def run(request):
     """Return {"state", "again", "refused", "unread", "rollout", "kept", "left", "ran", "error"}.
 
-    request: operation (keep, settle or remove), journal_dir; for keep also manager (dpkg or rpm),
-    packages (names), demand (whether each of them has to be kept), record (noted as it is; settle
-    takes it in place of an unreadable one; `run` in it is the run that asks, and `rollout` its
-    rollout), release (commands that let the packages go: {"argv",
-    "undo"}, undo is None for one without) and limits: most (packages), bytes, reserve (bytes that
-    stay free), seconds (for all keeping), download (whether apt may fetch a package).
+    request: operation (keep, settle or remove), journal_dir; for keep also manager (dpkg or
+    rpm), packages (names), demand (whether each of them has to be kept), record (noted as it
+    is; settle takes it in place of an unreadable one; it names the run that asks, and its
+    rollout), release (commands that let the packages go: {"argv", "undo"}, undo is None for one
+    without) and limits: most (packages), bytes, reserve (bytes that stay free), seconds (for
+    all keeping), download (whether apt may fetch a package).
     """
     commands.asked_for[:] = request.get("environment") or []
     try:
