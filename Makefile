@@ -22,7 +22,7 @@ help: ## Say what each target does
 demo: venv ## Show the main job on a small fleet of real hosts: plan, site, a cut link, verifications (FLEET=all: every kind of host; CLUSTER=1: a Kubernetes, too; YES=1: ask nothing)
 	@$(RUN) YES="$(YES)" python tests/tools/demo.py --fleet $(or $(FLEET),debian)$(if $(CLUSTER), --cluster)
 
-test: venv ## 20 to 45 minutes on two cores, after the build: the newest ansible-core and what tells most of the oldest, molecule, and the lab's real engines
+test: venv ## 20 to 50 minutes on two cores, after the build: the newest ansible-core and what tells most of the oldest, molecule, and the lab's real engines
 	@$(RUN) python tests/tools/everything.py
 
 nightly: venv ## Hours: all of `make test` with everything that is drawn, older releases of ansible-core and Python, mutants (GPUFLEET_DRAW=new draws others)

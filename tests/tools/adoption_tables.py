@@ -33,7 +33,7 @@ def build_image_table() -> str:
 
 
 def build_left_alone_table() -> str:
-    """Return the table of those that are left alone, with the step that a person takes there."""
+    """Return the table of systems that are left alone, with the step that a person takes there."""
     left = [row for row in public.EVERY if is_left_alone(row)]
     return table(["host", "engine, as tested", "do this there"], join_releases(left, find_step))
 

@@ -237,7 +237,7 @@ def _release(commands, note=None, earlier=()):
     "error"}: the commands that could not be undone, so that the hold of their packages is gone. And
     return the undos that have failed.
 
-    earlier: undos of an earlier run, which nobody knows to be needed.
+    earlier: undos of an earlier run. Whether they are needed is unknown.
     """
     ran, begun = [], []
     try:

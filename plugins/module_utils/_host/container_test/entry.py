@@ -359,6 +359,8 @@ class _Check(object):
                 return True
             if time.monotonic() >= deadline:
                 return False
+            # The pause between two questions, until the deadline: a list of CRI is one answer, and
+            # its stream of events (GetContainerEvents) is missing from the older engines.
             time.sleep(0.1)
 
     def run_once(self, case, image, nodes):

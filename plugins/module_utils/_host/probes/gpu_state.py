@@ -263,6 +263,8 @@ def sample_slowdowns(opened, samples, pause):
     lasting = {}
     for number in range(samples):
         if number:
+            # The pause is what is measured: a brake lasts if each of these samples has it, and NVML
+            # has no event for its end.
             time.sleep(pause)
         for gpu in opened:
             now = gpu.attempt(gpu.read_slowdown)

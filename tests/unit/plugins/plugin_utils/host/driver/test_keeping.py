@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What may move a driver away from the state that it is in: each finding by its code and values."""
+"""Findings about a driver that may move: each by its code and values."""
 
 from __future__ import annotations
 
