@@ -175,6 +175,18 @@ def wait(host: Host) -> None:
                 return
 
 
+def require_images(host: Host) -> None:
+    """Raise LabError with the journal's lines if a host that was just made could not load its images.
+
+    Otherwise each of its tests would fail, and none of them would name the cause.
+    """
+    unit = "lab-images.service"
+    if execute(host, ["systemctl", "is-failed", "--quiet", unit]).returncode:
+        return
+    lines = execute(host, ["journalctl", "--boot", "--no-pager", "--output=cat", f"--unit={unit}"])
+    raise LabError(f"The engine of {host.spec.name} took no images of the lab: {lines.stdout}")
+
+
 def console(host: Host) -> str:
     """Return the end of the host's console, or '' if there is none."""
     try:

@@ -118,6 +118,7 @@ class Lab:
                         self._start(started[-1], layers[spec.kind])
                 self._write_inventory()
             list(pool.map(hosts.wait, started))
+            list(pool.map(hosts.require_images, started))
         except BaseException:
             with _hold_interrupts_back():
                 if was_down:

@@ -42,6 +42,9 @@ MASKED = (
     "fstrim.timer", "e2scrub_all.timer", "e2scrub_reap.service", "motd-news.timer",
 )  # fmt: skip
 
+# Debian has Podman run these at boot. Two first runs of Podman at once set up one storage.
+AT_BOOT = ("podman.service", "podman-restart.service", "podman-auto-update.service")
+
 
 def build_client_layer(kind_name: str, *, with_client: bool = True) -> Path:
     """Return the layer with the images and the test client of one kind, under /opt/lab."""
@@ -149,7 +152,7 @@ def _write_units(tree: Path, kind: Kind) -> None:
     _put(
         tree,
         "etc/systemd/system/lab-images.service.d/engine.conf",
-        f"[Unit]\nAfter={kind.service}\n",
+        f"[Unit]\nAfter={kind.service} {' '.join(AT_BOOT)}\n",
     )
 
 
