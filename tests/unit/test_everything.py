@@ -24,6 +24,8 @@ from tests.lab import cgroup
 from tests.unit import tool_modules
 
 ROOT = Path(__file__).resolve().parents[2]
+# Python that waits for a signal. signal.pause() would sleep through one that comes just before it.
+WAITS = "while True: signal.sigtimedwait((), 1)"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -250,7 +252,7 @@ def test_a_part_that_does_not_end_is_ended_and_has_failed(
     """
     before = signal.signal(signal.SIGINT, found)
     try:
-        (one,) = ran(tmp_path, script("hangs", "import signal; signal.pause()"), limit=0.2)
+        (one,) = ran(tmp_path, script("hangs", f"import signal\n{WAITS}"), limit=0.2)
         assert signal.getsignal(signal.SIGINT) is found
     finally:
         signal.signal(signal.SIGINT, before)
@@ -259,9 +261,7 @@ def test_a_part_that_does_not_end_is_ended_and_has_failed(
 
 
 def test_a_part_that_takes_its_end_for_success_has_failed(tmp_path: Path) -> None:
-    code = (
-        "import signal, sys; signal.signal(signal.SIGINT, lambda *_: sys.exit(0)); signal.pause()"
-    )
+    code = f"import signal, sys; signal.signal(signal.SIGINT, lambda *_: sys.exit(0))\n{WAITS}"
     (one,) = ran(tmp_path, script("hangs", code), limit=1)
     assert not one.passed
 
@@ -321,7 +321,7 @@ def test_parts_run_side_by_side_as_far_as_processors_and_memory_go(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_no_part_outlives_the_run(tmp_path: Path, number: int) -> None:
     """Whatever ends the run, a part is interrupted, so it takes its hosts down."""
-    child = f"import pathlib, signal, sys\ntry:\n    pathlib.Path({str(tmp_path / 'up')!r}).touch(); signal.pause()\n"
+    child = f"import pathlib, signal, sys\ntry:\n    pathlib.Path({str(tmp_path / 'up')!r}).touch()\n    {WAITS}\n"
     child += f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'down')!r}).touch()"
     program = (
         f"import sys, signal; sys.path.insert(0, {str(tool_modules.TOOLS)!r}); import everything, parts\n"
