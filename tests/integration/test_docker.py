@@ -99,6 +99,9 @@ def test_a_restart_that_would_end_containers_is_left_to_you(fleet: Fleet) -> Non
     assert fleet.text(NEW, CONFIG).endswith(OWN[2:]), "every line of others is as it was"
 
 
+OTHER_WAY = pytest.mark.nightly(
+    "by day Docker is restarted and refused in other ways on the same hosts; unit tests have the rule"
+)
 # As nvidia-ctk 1.20.1 writes it, and the package nvidia-docker2 before.
 BY_TOOLS = {
     "nvidia-ctk": '{{"default-runtime": "nvidia", {}"runtimes": {{"nvidia": {{"args": [], "path": "nvidia-container-runtime"}}}}}}',
@@ -128,6 +131,7 @@ def test_the_runtime_of_nvidias_own_tools_is_used_where_it_stands_and_given_back
     assert (fleet.text(NEW, CONFIG), fleet.shell(NEW, PIDS)) == (text, pids)
 
 
+@OTHER_WAY
 def test_with_live_restore_containers_live_on(fleet: Fleet) -> None:
     begin(fleet, NEW, '{"live-restore": true}')
     before, pids = daemon(fleet, NEW), fleet.shell(NEW, PIDS)
@@ -143,6 +147,7 @@ def test_with_live_restore_containers_live_on(fleet: Fleet) -> None:
     assert fleet.text(NEW, CONFIG) == '{"live-restore": true}'
 
 
+@OTHER_WAY
 def test_a_forced_restart_says_what_it_ends(fleet: Fleet) -> None:
     begin(fleet, NEW, OWN)
     done = run_host(fleet, NEW, restart="force")
@@ -199,6 +204,7 @@ def test_an_old_docker_gets_the_runtime_without_a_restart_and_forgets_it_again(
     assert (daemon(fleet, OLD), fleet.shell(OLD, PIDS)) == before
 
 
+@OTHER_WAY
 def test_a_reload_that_docker_does_not_take_is_taken_back(fleet: Fleet) -> None:
     """20.10 cannot validate, and a reload that fails ends well and writes a line to the log: only
     /info tells.
@@ -230,6 +236,7 @@ def test_dockers_containers_live_through_a_restart_of_its_containerd(fleet: Flee
     assert fleet.text(BOTH, "/etc/containerd/config.toml") == SERVES_CRI
 
 
+@OTHER_WAY
 def test_the_default_and_back(fleet: Fleet) -> None:
     begin(fleet, OLD, "{}")
     for default, wanted in (("enabled", "nvidia"), ("disabled", "runc")):

@@ -195,6 +195,7 @@ def test_where_hosts_are_never_drained_nobody_is_asked(lab: Lab) -> None:
     assert lab.cluster.requests == []
 
 
+@BY_NIGHT
 def test_work_that_does_not_end_gets_the_node_back(lab: Lab) -> None:
     before = lab.node
     status, words, outcomes = lab.play("drain", gpufleet_drain_timeout=3)
@@ -222,6 +223,7 @@ def test_a_kept_node_is_taken_up_by_the_next_run_and_put_back_by_it(lab: Lab) ->
     assert lab.node == before
 
 
+@BY_NIGHT
 def test_evictions_that_a_budget_refuses_are_tried_again(lab: Lab) -> None:
     lab.cluster.refused_evictions = 2
     status, words, outcomes = lab.play(
@@ -403,6 +405,7 @@ def test_a_taint_instead_of_a_cordon_keeps_the_taints_of_others(lab: Lab) -> Non
     assert lab.node == before
 
 
+@BY_NIGHT
 def test_a_broken_host_stays_cordoned_with_the_reason(lab: Lab) -> None:
     del lab.cluster.pods["train"]
     status, words, outcomes = lab.play(

@@ -96,6 +96,7 @@ WRONG = {
 }
 
 
+@BY_NIGHT
 def test_a_wrong_strategy_gives_no_gpu(kube: Kube) -> None:
     def tried(node: str) -> None:
         for case in WRONG[node]:
@@ -203,6 +204,7 @@ def test_an_unknown_handler_is_named_in_an_event(kube: Kube) -> None:
     assert all(sentence in said[node] for node, sentence in UNKNOWN.items()), said
 
 
+@BY_NIGHT
 def test_where_the_plugin_asks_by_cdi_management_containers_get_all_gpus_and_others_none(
     kube: Kube,
 ) -> None:

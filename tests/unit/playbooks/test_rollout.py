@@ -67,6 +67,12 @@ class Ran:
     status: int
     words: str
     changed: list[str]
+PLANNED = pytest.mark.nightly(
+    "the planner's tests judge batches and their order; by day other rollouts are played batch by batch"
+)
+ON_HOSTS = pytest.mark.nightly(
+    "`lab: rollout` has a canary that fails, a host that is lost and the run after them on real hosts"
+)
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +142,7 @@ def test_check_mode_tries_all_hosts_at_once_and_the_collection_tells_most_of_its
     assert 2 * titles + hosts < len(lines) / 2, words
 
 
+@PLANNED
 def test_in_check_mode_a_canary_that_is_lost_stops_the_batches_behind_it(
     tmp_path: Path,
 ) -> None:
@@ -149,9 +156,6 @@ def test_in_check_mode_a_canary_that_is_lost_stops_the_batches_behind_it(
 
 # What follows is about single hosts and whole batches: six hosts have them all. Who is in which
 # batch follows from the hosts' names.
-PLANNED = pytest.mark.nightly(
-    "the planner's tests judge batches and their order; by day other rollouts are played batch by batch"
-)
 SIX = ("--limit", "gpu1:gpu2:gpu3:gpu4:gpu9:gpu10")
 CANARIES = ("gpu2", "gpu9")
 
@@ -174,7 +178,7 @@ def test_a_fleet_whose_first_host_is_dead_and_whose_inventory_is_turned_round_ha
     assert planned(words) == order
 
 
-@pytest.mark.parametrize("way", ["fails", "vanishes"])
+@pytest.mark.parametrize("way", leave_rest(ON_HOSTS, ["fails", "vanishes"]))
 def test_a_canary_that_does_not_come_through_stops_its_class_and_the_others_go_on_within_the_budget(
     way: str, tmp_path: Path
 ) -> None:
@@ -190,6 +194,7 @@ def test_a_canary_that_does_not_come_through_stops_its_class_and_the_others_go_o
     assert "its class has stopped: its canary gpu9" in re.sub(r"\s+", " ", words)
 
 
+@PLANNED
 def test_without_a_budget_a_canary_that_fails_stops_the_rollout(tmp_path: Path) -> None:
     inventory = fleet(tmp_path)
     broken(tmp_path, "gpu9")
@@ -200,6 +205,7 @@ def test_without_a_budget_a_canary_that_fails_stops_the_rollout(tmp_path: Path) 
     assert "the rollout is stopped" in words
 
 
+@ON_HOSTS
 def test_the_next_run_goes_on_without_canaries_once_the_cause_is_mended(tmp_path: Path) -> None:
     inventory = fleet(tmp_path)
     broken(tmp_path, "gpu1")
@@ -273,6 +279,7 @@ def test_batches_keep_to_the_limit_of_a_domain(tmp_path: Path) -> None:
     assert sorted(h for batch in planned(words) for h in batch) == sorted(HOSTS)
 
 
+@PLANNED
 def test_a_limit_of_hosts_is_the_whole_rollout(tmp_path: Path) -> None:
     status, words = play(tmp_path, fleet(tmp_path), "rollout", "--limit", "gpu3:gpu4:gpu10")
     assert status == 0, words
@@ -416,6 +423,7 @@ def test_the_gate_asks_outside_after_each_batch(tmp_path: Path) -> None:
     assert len(changed(tmp_path)) == 2, "it is asked before the first batch of a run, too"
 
 
+@ON_HOSTS
 def test_a_host_that_hangs_is_lost_and_the_others_go_on(tmp_path: Path) -> None:
     written(tmp_path / "hangs", "#!/bin/sh\nsleep 300\n").chmod(0o755)
     hangs = {
