@@ -67,7 +67,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
         ),
         "kept_packages": (
             "system failures trust linker rpc.unix_http commands host_files keyed journal transaction.waiting transaction.journal_writer "
-            "deep_folders apt_digests kept_record kept_packages"
+            "deep_folders apt_digests kept_record kept_files kept_packages"
         ),
         "container_check": (
             "trust linker projection.selection rpc.unix_http host_files commands container_test.http_api causes failures rpc.grpc_wire "

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     deep_folders,
     host_files,
     journal,
+    kept_files,
     kept_packages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
@@ -59,8 +60,8 @@ def host(tmp_path, monkeypatch):
     found.accounts = []
     (tmp_path / "archives").mkdir()
     (tmp_path / "cache/nvidia-1f/packages").mkdir(parents=True)
-    monkeypatch.setattr(kept_packages, "ARCHIVES", str(tmp_path / "archives"))
-    monkeypatch.setattr(kept_packages, "CACHES", (str(tmp_path / "cache"),))
+    monkeypatch.setattr(kept_files, "ARCHIVES", str(tmp_path / "archives"))
+    monkeypatch.setattr(kept_files, "CACHES", (str(tmp_path / "cache"),))
     monkeypatch.setattr(journal, "get_journal_directory", lambda _root, _name: str(tmp_path / "j"))
     monkeypatch.setattr(os, "chown", lambda *args: found.owners.append(args))
     monkeypatch.setattr(host_files, "map_id_names", lambda _root, _of: {0: "root", 42: "_apt"})
@@ -318,7 +319,7 @@ def test_a_command_runs_as_an_account_for_good_or_not_at_all():
         os.mkdir(place, 0o700)
         os.chown(place, 42, 65534)
         os.mkdir(closed, 0o700)
-        become = functools.partial(kept_packages._become, 42, 65534)
+        become = functools.partial(kept_files._become, 42, 65534)
         said = commands.run(
             ["sh", "-c", "id -u; id -G; pwd; chown 0 ."], become=functools.partial(become, place)
         )
@@ -513,9 +514,9 @@ def test_a_bad_file_of_a_cache_ends_no_search(host, monkeypatch, bad):
         (first / RPM).symlink_to(second / RPM)
     else:
         (first / RPM).write_bytes({"large": 3 * OLD, "other": NEW}[bad])
-    monkeypatch.setattr(kept_packages, "CACHES", (str(first), str(second)))
+    monkeypatch.setattr(kept_files, "CACHES", (str(first), str(second)))
     copy = host.root / "j/kept/packages" / RPM
-    monkeypatch.setattr(kept_packages, "_is_rpm", lambda *_of: copy.read_bytes() == OLD)
+    monkeypatch.setattr(kept_files, "_is_rpm", lambda *_of: copy.read_bytes() == OLD)
     said = ask(manager="rpm", **limited(bytes=2 * SIZE))
     assert [row["sha256"] for row in said["kept"]] == [digest(OLD)]
 
@@ -523,7 +524,7 @@ def test_a_bad_file_of_a_cache_ends_no_search(host, monkeypatch, bad):
 def test_a_cache_that_is_not_searched_as_a_whole_does_not_lack_a_package(host, monkeypatch):
     host.says = {"rpm-q": OF_RPM}
     (host.root / "cache/other.rpm").write_bytes(OLD)
-    monkeypatch.setattr(kept_packages, "MOST_CACHED", 0)
+    monkeypatch.setattr(kept_files, "MOST_CACHED", 0)
     assert [row["why"] for row in ask(manager="rpm")["left"]] == ["cache-unread"]
 
 

@@ -63,7 +63,7 @@ DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 RELEASE_NUMBERS = re.compile(r"[0-9]{3,4}(?:\.[0-9]{1,4}){1,2}")
 CODE = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
 STATE = re.compile(r"ok|broken|not-loaded|none")
-# Why a package is not kept (module_utils/_host/kept_packages.py).
+# Why a package is not kept (module_utils/_host/kept_files.py).
 REASONS: Mapping[str, Sentence] = {
     "no-file": messages.FILE_GONE,
     "no-digest": messages.DIGEST_UNSTATED,
