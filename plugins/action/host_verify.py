@@ -44,10 +44,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.heal
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
-    cases as verify_cases,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    evidence,
     handed_on,
+    told_words,
     verified_health,
 )
 
@@ -195,7 +194,7 @@ class ActionModule(ActionBase):
         if self._task.check_mode or not cases:
             return {
                 **common,
-                "checks": verify_cases.list_unverified_cases(cases),
+                "checks": evidence.list_unverified_cases(cases),
                 "verified": False,
                 "left": [],
             }
@@ -203,17 +202,17 @@ class ActionModule(ActionBase):
             "schema": host_look.SCHEMA,
             "cases": cases,
             "timeout": args["timeout"],
-            "phrases": verify_cases.PHRASES,
-            "again": verify_cases.AGAIN,
+            "phrases": told_words.PHRASES,
+            "again": told_words.AGAIN,
         }
         answer = transport.run_host_program(self, "container_check", request, task_vars or {}, way)
-        evidence = verify_cases.list_case_evidence(cases, answer)
-        trouble = verify_cases.describe_unverified(evidence)
-        late = verify_cases.warn_of_further_starts(evidence)
+        checks = evidence.list_case_evidence(cases, answer)
+        trouble = evidence.describe_unverified(checks)
+        late = evidence.warn_of_further_starts(checks)
         told += [end_with_code(late)] if late else []
         shaped = {
             **common,
-            "checks": evidence,
+            "checks": checks,
             "verified": not trouble,
             "left": answer.get("left") or [],
             **shape_warnings(subject, told),

@@ -89,7 +89,8 @@ WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
         "plugin_utils/_controller/transport.py",
         "plugin_utils/_planner/host/resources/installers.py",
         "plugin_utils/_planner/host/resources/repository_check.py",
-        "plugin_utils/_planner/host/verification/cases.py",
+        "plugin_utils/_planner/host/verification/evidence.py",
+        "plugin_utils/_planner/host/verification/told_words.py",
     ),
     BUGS: (
         "plugin_utils/_controller/guard.py",

@@ -49,6 +49,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.heal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases,
+    evidence,
     handed_on,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
@@ -165,7 +166,7 @@ def test_a_case_that_passes_at_a_later_start_is_warned_of(
     ]
     result = Stage(monkeypatch, answer={"cases": found}).run()
     assert result["verified"] is ok
-    told = [text] if (text := cases.warn_of_further_starts(result["checks"])) else []
+    told = [text] if (text := evidence.warn_of_further_starts(result["checks"])) else []
     expected = [("verify.started-again", {"cases": named})] if named else []
     assert [read_coded(text) for text in told] == expected
     assert result.get("warnings", []) == [f"this host: {text} [{text.code}]" for text in told]

@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
     kubelet_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
-    cases,
+    told_words,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -220,7 +220,7 @@ def test_a_line_of_a_log_or_a_validator_does_not_travel(secret: str, line: str) 
         ),
     ]
     assert secret not in json.dumps(told)
-    assert secret not in node_causes.extract_known_phrases(text, cases.PHRASES)
+    assert secret not in node_causes.extract_known_phrases(text, told_words.PHRASES)
     assert secret not in causes.describe_causes(told[0])
 
 

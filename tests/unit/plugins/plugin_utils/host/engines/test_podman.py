@@ -41,6 +41,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases,
+    evidence,
+    told_words,
 )
 
 from tests.unit import gpus
@@ -230,11 +232,9 @@ def test_a_host_that_is_left_alone_is_not_managed_which_is_not_unchanged(
 IMAGE = "lab/busybox:1"
 
 
-def verification(evidence: str = "") -> list[dict[str, Any]]:
+def verification() -> list[dict[str, Any]]:
     one = the_podman()
-    return cases.list_cases(
-        record(Policy(), one), (one,), ONE_GPU, image=IMAGE, evidence_file=evidence
-    )
+    return cases.list_cases(record(Policy(), one), (one,), ONE_GPU, image=IMAGE)
 
 
 def test_the_verification_asks_as_a_person_would() -> None:
@@ -280,14 +280,14 @@ def test_what_the_command_says_is_the_evidence(
     request = {
         "cases": [case],
         "timeout": 0.5,
-        "phrases": cases.PHRASES,
+        "phrases": told_words.PHRASES,
         "log_parent": str(tmp_path),
     }
     (answer,) = container_test_entry.run(request)["cases"]
     assert answer["error"]["step"] == step
     assert says in answer["error"]["message"]
     assert (
-        cases.advise_on_case("podman", "native-cdi", cases.describe_case_failure(answer))
+        evidence.advise_on_case("podman", "native-cdi", evidence.describe_case_failure(answer))
         or step == "run"
     )
 
@@ -303,7 +303,7 @@ def test_of_what_the_command_says_only_known_phrases_are_told(tmp_path: Any) -> 
         "image_there": [str(program), "image", "exists"],
     }
     (answer,) = container_test_entry.run(
-        {"cases": [case], "phrases": cases.PHRASES, "log_parent": str(tmp_path)}
+        {"cases": [case], "phrases": told_words.PHRASES, "log_parent": str(tmp_path)}
     )["cases"]
     assert answer["error"] == {"step": "run", "message": "exit status 125: permission denied"}
 

@@ -40,7 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
     ManagerPlace,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
-    cases,
+    evidence,
 )
 
 from tests.fixtures.managers import SHOWN
@@ -293,9 +293,9 @@ def test_a_kubelet_inside_its_program_counts_as_one(state: str, there: bool) -> 
 
 def test_an_image_is_loaded_by_its_own_command() -> None:
     missing = "image demo is not on this host"
-    assert "edgeware ctr images import" in cases.advise_on_case(
+    assert "edgeware ctr images import" in evidence.advise_on_case(
         "containerd", "native-cdi", missing, "edgeware"
     )
-    assert "ctr -n k8s.io images import" in cases.advise_on_case(
+    assert "ctr -n k8s.io images import" in evidence.advise_on_case(
         "containerd", "native-cdi", missing, "package"
     )

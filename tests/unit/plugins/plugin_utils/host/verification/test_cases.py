@@ -28,6 +28,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases as verify_cases,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    evidence,
+    told_words,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -418,7 +422,7 @@ ADVICE = [
 
 @pytest.mark.parametrize(("engine", "injection", "text", "code"), ADVICE)
 def test_a_failure_says_what_to_do(engine: str, injection: str, text: str, code: str) -> None:
-    assert get_code(verify_cases.advise_on_case(engine, injection, text)) == (
+    assert get_code(evidence.advise_on_case(engine, injection, text)) == (
         f"verify.{code}" if code else ""
     )
 
@@ -438,9 +442,9 @@ def test_the_judge_of_patterns_counts_what_has_no_end() -> None:
 
 # what the controller looks for, what the host looks for in the words of engines, and in a record
 PATTERNS = {
-    *(words for row in verify_cases.ADVICE for words in row[0]),
-    *verify_cases.PHRASES,
-    *verify_cases.AGAIN,
+    *(words for row in evidence.ADVICE for words in row[0]),
+    *told_words.PHRASES,
+    *told_words.AGAIN,
     verify_cases.RECORD_SHOWS,
 }
 
@@ -456,8 +460,8 @@ KNOWN = " gRPC status 2"
 @pytest.mark.parametrize(("behind", "code"), [(0, "verify.read-journal"), (1, "")])
 def test_a_failure_is_judged_by_its_beginning(behind: int, code: str) -> None:
     """A host may return thousands of problems, of thousands of characters each."""
-    text = "x" * (verify_cases.LONGEST - len(KNOWN) + behind) + KNOWN
-    assert get_code(verify_cases.advise_on_case("crio", "", text)) == code
+    text = "x" * (evidence.LONGEST - len(KNOWN) + behind) + KNOWN
+    assert get_code(evidence.advise_on_case("crio", "", text)) == code
 
 
 IMAGES = [("containerd", "ctr -n k8s.io images import"), ("crio", "skopeo copy")]
@@ -465,7 +469,7 @@ IMAGES = [("containerd", "ctr -n k8s.io images import"), ("crio", "skopeo copy")
 
 @pytest.mark.parametrize(("engine", "way"), IMAGES)
 def test_an_image_is_loaded_by_the_engines_own_way(engine: str, way: str) -> None:
-    advice = verify_cases.advise_on_case(
+    advice = evidence.advise_on_case(
         engine, "native-cdi", "ImageStatus: image x is not on this host"
     )
     assert isinstance(advice, Message)
@@ -483,7 +487,7 @@ def test_evidence_joins_what_was_planned_with_what_was_found() -> None:
         "found": {"/dev/nvidia0": "absent"},
     }
     answer = {"cases": [found]}
-    one, none = verify_cases.list_case_evidence(planned, answer)
+    one, none = evidence.list_case_evidence(planned, answer)
     assert (one["injection"], one["env"], one["found"]) == (
         "nvidia-runtime",
         {"NVIDIA_VISIBLE_DEVICES": "0"},
@@ -491,7 +495,7 @@ def test_evidence_joins_what_was_planned_with_what_was_found() -> None:
     )
     assert none["error"] == {"step": "run", "message": "the host returned no result"}
     assert one["advice"].endswith("[verify.not-injected]")
-    code, values = read_coded(verify_cases.describe_unverified([one, none]))
+    code, values = read_coded(evidence.describe_unverified([one, none]))
     assert (code, values["failed"], values["total"]) == ("verify.checks-failed", 2, 2)
     told = f"containerd: one: {problem}. containerd: none: run: the host returned no result. Next: "
     assert values["details"].startswith(told)
@@ -510,9 +514,9 @@ def test_evidence_joins_what_was_planned_with_what_was_found() -> None:
 def test_a_failure_is_described_within_bounds_whatever_a_host_says(
     failure: dict[str, Any], shown: str
 ) -> None:
-    text = verify_cases.describe_case_failure(failure)
+    text = evidence.describe_case_failure(failure)
     assert text.startswith(shown)
-    assert len(text) <= verify_cases.LONGEST + 40
+    assert len(text) <= evidence.LONGEST + 40
 
 
 def test_the_message_of_all_cases_is_bounded() -> None:
@@ -520,16 +524,16 @@ def test_the_message_of_all_cases_is_bounded() -> None:
         {"name": f"containerd: {n}", "ok": False, "problems": [f"{n % 40} " + "x" * 4000]}
         for n in range(4096)
     ]
-    details = read_coded(verify_cases.describe_unverified(failed))[1]["details"]
+    details = read_coded(evidence.describe_unverified(failed))[1]["details"]
     assert details.startswith("containerd: 0, 40, 80")
-    assert len(details) <= 2 * verify_cases.LONGEST + 40
+    assert len(details) <= 2 * evidence.LONGEST + 40
 
 
 def test_advice_is_looked_for_beyond_what_is_shown() -> None:
     planned = cases(COMPATIBLE, CONTAINERD_16, gpus=(0,))
     problems = ["?"] * 20 + ["/dev/nvidia0 was requested and is not in the container"]
     found = {"name": "containerd: one", "ok": False, "problems": problems, "error": None}
-    one, _none = verify_cases.list_case_evidence(planned, {"cases": [found]})
+    one, _none = evidence.list_case_evidence(planned, {"cases": [found]})
     assert one["advice"].endswith("[verify.not-injected]")
 
 
@@ -538,11 +542,11 @@ def test_a_verified_host_has_no_complaint() -> None:
     good = {
         "cases": [{"name": c["name"], "ok": True, "problems": [], "error": None} for c in planned]
     }
-    assert verify_cases.describe_unverified(verify_cases.list_case_evidence(planned, good)) == ""
+    assert evidence.describe_unverified(evidence.list_case_evidence(planned, good)) == ""
 
 
 def test_check_mode_tells_the_cases_and_verifies_none() -> None:
-    first = verify_cases.list_unverified_cases(cases(COMPATIBLE, CONTAINERD_21))[0]
+    first = evidence.list_unverified_cases(cases(COMPATIBLE, CONTAINERD_21))[0]
     assert (first["ok"], first["expected"]["/dev/nvidia1"], first["devices"]) == (
         None,
         "refused",
@@ -650,7 +654,7 @@ def test_no_container_may_open_what_it_has_not_asked_for(case: str) -> None:
     ],
 )  # fmt: skip
 def test_of_what_an_engine_says_only_known_phrases_are_told(said: str, told: str) -> None:
-    assert causes.extract_known_phrases(said, verify_cases.PHRASES) == told
+    assert causes.extract_known_phrases(said, told_words.PHRASES) == told
 
 
 CUDA = "/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01"
@@ -681,9 +685,9 @@ LACKING = {
 @pytest.mark.parametrize("case", LACKING)
 def test_a_file_of_the_spec_that_is_gone_is_named_with_its_path(case: str) -> None:
     said, told = LACKING[case]
-    phrases = causes.extract_known_phrases(said, verify_cases.PHRASES)
+    phrases = causes.extract_known_phrases(said, told_words.PHRASES)
     assert told in phrases.split("; ")
-    advice = verify_cases.advise_on_case("containerd", "native-cdi", f"StartContainer: {phrases}")
+    advice = evidence.advise_on_case("containerd", "native-cdi", f"StartContainer: {phrases}")
     assert get_code(advice) == "verify.spec-file-gone"
 
 
@@ -720,13 +724,13 @@ TOLD = [
 @pytest.mark.parametrize("path", TOLD)
 def test_a_file_of_the_driver_is_told_with_each_folder_that_a_look_asks_for(path: str) -> None:
     said = f"stat {path}: no such file or directory"
-    assert f"stat {path}" in causes.extract_known_phrases(said, verify_cases.PHRASES).split("; ")
+    assert f"stat {path}" in causes.extract_known_phrases(said, told_words.PHRASES).split("; ")
 
 
 @pytest.mark.parametrize("path", UNTOLD)
 def test_no_other_path_is_told(path: str) -> None:
     said = f'error mounting "{path}" to rootfs at "{path}": stat {path}: no such file or directory'
-    phrases = causes.extract_known_phrases(said, verify_cases.PHRASES)
+    phrases = causes.extract_known_phrases(said, told_words.PHRASES)
     assert path not in phrases
     assert not any(word in phrases for word in ("acme", "alice", "token", "ssl"))
     assert "no such file or directory" in phrases
@@ -734,9 +738,9 @@ def test_no_other_path_is_told(path: str) -> None:
 
 def test_a_file_of_the_driver_elsewhere_is_told_by_its_name() -> None:
     said = 'error mounting "/opt/acme/libcuda.so.1": stat /opt/acme/libcuda.so.1: no such file or directory'
-    phrases = causes.extract_known_phrases(said, verify_cases.PHRASES)
+    phrases = causes.extract_known_phrases(said, told_words.PHRASES)
     assert "libcuda.so.1: no such file or directory" in phrases.split("; ")
-    advice = verify_cases.advise_on_case("containerd", "native-cdi", f"StartContainer: {phrases}")
+    advice = evidence.advise_on_case("containerd", "native-cdi", f"StartContainer: {phrases}")
     assert get_code(advice) == "verify.spec-file-gone"
 
 
@@ -767,18 +771,18 @@ PROGRAMS = [
 def test_a_program_that_is_gone_is_told_with_a_folder_of_the_system_alone(
     said: str, told: str, code: str
 ) -> None:
-    phrases = causes.extract_known_phrases(said, verify_cases.PHRASES)
+    phrases = causes.extract_known_phrases(said, told_words.PHRASES)
     assert told in phrases.split("; ")
     assert "acme" not in phrases
-    advice = verify_cases.advise_on_case("containerd", "native-cdi", f"StartContainer: {phrases}")
+    advice = evidence.advise_on_case("containerd", "native-cdi", f"StartContainer: {phrases}")
     assert get_code(advice) == f"verify.{code}"
 
 
 def test_another_trouble_with_a_file_of_the_driver_has_another_step() -> None:
     said = f'error mounting "{CUDA}" to rootfs at "{CUDA}": permission denied'
-    phrases = causes.extract_known_phrases(said, verify_cases.PHRASES)
+    phrases = causes.extract_known_phrases(said, told_words.PHRASES)
     assert CUDA in phrases
-    advice = verify_cases.advise_on_case("containerd", "native-cdi", f"StartContainer: {phrases}")
+    advice = evidence.advise_on_case("containerd", "native-cdi", f"StartContainer: {phrases}")
     assert get_code(advice) != "verify.spec-file-gone"
 
 
@@ -805,7 +809,7 @@ def test_checks_that_fail_alike_share_a_sentence(failed: dict[str, str], details
     checks = [
         {"name": name, "ok": False, "problems": [problem]} for name, problem in failed.items()
     ]
-    _code, values = read_coded(verify_cases.describe_unverified(checks))
+    _code, values = read_coded(evidence.describe_unverified(checks))
     assert (values["failed"], values["total"], values["details"]) == (
         len(failed),
         len(failed),

@@ -16,8 +16,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     get_code,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
-    cases,
+    evidence,
     runtime_words,
+    told_words,
 )
 
 RUNC = (
@@ -254,12 +255,12 @@ SAID = [
 def test_a_runtimes_fixed_words_are_shown_with_the_next_step(
     said: str, shown: str, code: str, again: bool
 ) -> None:
-    told = causes.extract_known_phrases(said, cases.PHRASES)
+    told = causes.extract_known_phrases(said, told_words.PHRASES)
     assert told == shown
-    assert get_code(cases.advise_on_case("crio", "native-cdi", f"StartContainer: {told}")) == (
+    assert get_code(evidence.advise_on_case("crio", "native-cdi", f"StartContainer: {told}")) == (
         f"verify.{code}"
     )
-    assert any(re.search(words, told) for words in cases.AGAIN) is again
+    assert any(re.search(words, told) for words in told_words.AGAIN) is again
 
 
 @pytest.mark.parametrize("words", runtime_words.PHRASES)
