@@ -340,13 +340,12 @@ def get_engine_way(case: Mapping[str, Any], engine: str, binary: str) -> dict[st
     """Return how a case is carried out if that is not by CRI; {} for CRI."""
     verification = traits.get_traits(engine).verification
     if verification == "api":
-        return {"create": create(case)}
-    return build_case_command(case, binary) if verification == "command" else {}
+        return {"create": _build_api_request(case)}
+    return _build_command(case, binary) if verification == "command" else {}
 
 
-def build_case_command(case: Mapping[str, Any], binary: str) -> dict[str, Any]:
-    """Return the command for an engine without a daemon, which is its own client. Its container is
-    gone with it.
+def _build_command(case: Mapping[str, Any], binary: str) -> dict[str, Any]:
+    """Return the command of an engine that has no daemon. Its container ends with the command.
 
     The host adds the image and the shell.
     """
@@ -366,7 +365,7 @@ def build_case_command(case: Mapping[str, Any], binary: str) -> dict[str, Any]:
     }
 
 
-def create(case: Mapping[str, Any]) -> dict[str, Any]:
+def _build_api_request(case: Mapping[str, Any]) -> dict[str, Any]:
     """Return the case as a request of Docker's API (POST /containers/create).
 
     The host adds the image and the command.
