@@ -1,29 +1,21 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The script that travels: it runs on any Python 3.6, its request arrives whole, and noise around
-the answer does not matter.
+"""How a program is run on a host: by stdin or as a module, and what a host says that returns no
+answer.
 """
 
 from __future__ import annotations
 
-import ast
-import base64
-import io
 import json
-import os
 import shlex
 import subprocess
 import sys
-import tokenize
-import zlib
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import deadline
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
     entry as transaction_entry,
 )
@@ -32,7 +24,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     transport,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_service
+
+from tests.unit.sent_programs import PYTHON, REQUEST, begun
 
 
 class Action:
@@ -73,16 +66,6 @@ class Action:
     ) -> dict[str, Any]:
         self.modules.append(module_name)
         return {"answer": transport.pack({"by": "module"})}
-
-
-REQUEST = {
-    "schema": 1,
-    "root": "/",
-    "questions": [
-        {"id": "file:/etc/hostname", "kind": "file", "path": "/etc/hostname", "content": False}
-    ],
-}
-PYTHON = {"ansible_python_interpreter": sys.executable}
 
 
 @pytest.mark.parametrize(
@@ -167,11 +150,6 @@ def test_a_become_method_that_has_run_nothing_gets_the_module(
             transport.run_host_program(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
         assert failed.value.code == code
     assert action.modules == (["gpufleet.nvidia.host_program"] if way == "auto" else [])
-
-
-def begun(version: int = sys.hexversion) -> bytes:
-    """Return what an interpreter prints first."""
-    return f"{transport.BEGUN} {version >> 16}\n".encode()
 
 
 # A program that has begun is never sent a second time, and no module helps without a Python.
@@ -307,156 +285,6 @@ def test_an_automatic_interpreter_is_left_to_the_node(tmp_path: Any) -> None:
         assert transport.get_named_interpreter(action, {"ansible_python_interpreter": value}) == ""  # type: ignore[arg-type]
 
 
-# --- nothing is imported from where the connection stands
-# --------------------------------------------------------------
-
-PLAY = """
-- hosts: all
-  gather_facts: false
-  tasks:
-    - gpufleet.nvidia.host_info: {root: %s, transport: module}
-      register: seen
-    - ansible.builtin.debug: {msg: "answered: {{ seen.decision is defined }}"}
-"""
-PLANT = "open({mark!r}, 'a').write(__file__ + '\\n')\n"
-PLANTED = ("json.py", "base64.py", "types.py", "fcntl.py", "sitecustomize.py", "usercustomize.py")
-
-
-def planted(tmp_path: Path) -> tuple[Path, Path, dict[str, str]]:
-    """A working directory and a home with modules of an account's own, and the file that one of
-    them writes when it is imported.
-    """
-    mark, here, home = tmp_path / "imported", tmp_path / "here", tmp_path / "home"
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    site = home / ".local" / "lib" / version / "site-packages"
-    for folder in (here, site):
-        folder.mkdir(parents=True)
-        for name in PLANTED:
-            (folder / name).write_text(PLANT.format(mark=str(mark)))
-    (site / "evil.pth").write_text(f"import os; open({str(mark)!r}, 'a').write('pth')\n")
-    return (
-        mark,
-        here,
-        {
-            **os.environ,
-            "HOME": str(home),
-            "PYTHONPATH": str(site),
-            "PYTHONUSERBASE": str(home / ".local"),
-        },
-    )
-
-
-@pytest.mark.parametrize("variables", [PYTHON, {}], ids=["named", "searched"])
-@pytest.mark.parametrize("program", ["observe", "transaction"])
-def test_nothing_is_imported_from_where_the_connection_stands(
-    tmp_path: Path, variables: dict[str, str], program: str
-) -> None:
-    mark, here, environ = planted(tmp_path)
-    line = transport.build_interpreter_command(variables.get("ansible_python_interpreter", ""), "")
-    request = {
-        **REQUEST,
-        "id": "a" * 32,
-        "changes": [],
-        "root": "/",
-        "check": True,
-        "journal_dir": str(tmp_path / "journal"),
-    }
-    script = transport.build_interpreter_input(program, request, "M:")
-    done = subprocess.run(
-        ["/bin/sh", "-c", line],
-        input=script,
-        capture_output=True,
-        check=False,
-        cwd=here,
-        env=environ,
-    )
-    answer = [
-        transport.unpack_answer(row[2:])
-        for row in done.stdout.decode().splitlines()
-        if row.startswith("M:")
-    ]
-    assert answer, done.stderr.decode()
-    assert not mark.exists(), mark.read_text()
-
-
-def test_nothing_is_imported_from_where_a_module_stands(tmp_path: Path) -> None:
-    mark, here, environ = planted(tmp_path)
-    del environ["PYTHONPATH"]  # it is the controller's as well, where both are one machine
-    (tmp_path / "tree" / "etc").mkdir(parents=True)
-    (here / "play.yml").write_text(PLAY % (tmp_path / "tree"))
-    playbook = Path(sys.executable).with_name("ansible-playbook")
-    environ["ANSIBLE_PYTHON_INTERPRETER"] = sys.executable
-    command = [
-        sys.executable,
-        "-I",
-        str(playbook),
-        "-i",
-        "localhost,",
-        "-c",
-        "local",
-        str(here / "play.yml"),
-    ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=here, env=environ
-    )
-    assert "answered: True" in done.stdout, done.stdout + done.stderr
-    assert not mark.exists(), mark.read_text()
-
-
-def test_no_interpreter_is_looked_up_by_the_path_of_an_account(tmp_path: Path) -> None:
-    for name in ("python3", "python3.13", "python3.6"):
-        (tmp_path / name).write_text("#!/bin/sh\necho planted\n")
-        (tmp_path / name).chmod(0o755)
-    line = (
-        transport.build_interpreter_command("", "")
-        .replace("/usr/", "/no/usr/")
-        .replace("/run/", "/no/run/")
-        .replace("/opt/", "/no/opt/")
-    )
-    environ = {"PATH": f"{tmp_path}:."}
-    done = subprocess.run(
-        ["/bin/sh", "-c", line],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env=environ,
-    )
-    assert (done.returncode, done.stdout.strip()) == (127, transport.NO_PYTHON)
-
-
-@pytest.mark.parametrize(
-    ("there", "said"),
-    [((), "There is no Python at"), (("own",), "own -I -S"), (("other", "own"), "other -I -S")],
-)
-def test_no_interpreter_of_a_program_that_stays_is_looked_up_either(
-    there: tuple[str, ...], said: str, tmp_path: Path
-) -> None:
-    """systemd's PATH begins with /usr/local, which belongs to an account on some hosts."""
-    (tmp_path / "local").mkdir()
-    for name in ("local/python3", *there):
-        (tmp_path / name).write_text('#!/bin/sh\necho "${0##*/} $*"\n')
-        (tmp_path / name).chmod(0o755)
-    pythons = " ".join(str(tmp_path / name) for name in ("other", "own"))
-    unit = host_service.write_service_unit("x", "X", seconds=60).replace(
-        host_service.PYTHONS, pythons
-    )
-    (start,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
-    argv = shlex.split(start.removeprefix("ExecStart=").replace("$$", "$"))
-    done = subprocess.run(
-        argv,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": f"{tmp_path}/local:/usr/bin:/bin"},
-    )
-    assert (done.stdout + done.stderr).startswith(said)
-    assert all(
-        path.startswith(("/usr/bin/", "/usr/libexec/", "/run/current-system/"))
-        for path in host_service.PYTHONS.split()
-    )
-
-
 def test_the_requests_in_the_documentation_of_host_program_are_what_is_said_of_them() -> None:
     tasks = arguments.read_module_text("host_program", "EXAMPLES").split("- name: ")[1:]
     requests = {}
@@ -474,64 +302,6 @@ def test_the_requests_in_the_documentation_of_host_program_are_what_is_said_of_t
     answers = list(observe.run(requests["observe"])["answers"].values())
     assert ["error" in answer for answer in answers] == [False]
     assert transaction_entry.run(requests["transaction"])["error"] is None
-
-
-def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> None:
-    assert transport.unpack_answer(transport.pack({"a": "x" * 1000})) == {"a": "x" * 1000}
-    with pytest.raises(PlanError, match=r"128 MiB.*\[transport.answer-too-large\]$"):
-        transport.unpack_answer(
-            base64.b64encode(zlib.compress(bytes(transport.LONGEST + 1))).decode("ascii")
-        )
-
-
-def packed(data: bytes) -> str:
-    return base64.b64encode(zlib.compress(data)).decode("ascii")
-
-
-NO_ANSWERS = {
-    "no base64": "*",
-    "not compressed": base64.b64encode(b"{}").decode("ascii"),
-    "cut short": packed(b"{}")[:8],
-    "no JSON": packed(b"{"),
-    "no UTF-8": packed(b'"\xff"'),
-    "a number that is too long": packed(b"1" * 200_000),
-    "a text without an end": packed(b'"' + b'\\"' * transport.MOST_VALUES),
-    "a list": packed(b"[]"),
-    "nothing": packed(b"null"),
-}
-
-
-@pytest.mark.parametrize("case", NO_ANSWERS)
-def test_what_is_no_answer_of_a_program_is_one_sentence(case: str) -> None:
-    with pytest.raises(PlanError, match=r"\[transport.not-an-answer\]$"):
-        transport.read_program_answer(NO_ANSWERS[case])
-
-
-def test_an_answer_that_is_too_deep_for_a_reader_is_refused() -> None:
-    with pytest.raises(PlanError, match=r"\[transport.answer-too-deep\]$"):
-        transport.read_program_answer(packed(b"[" * 200_000))
-
-
-def test_an_answer_of_more_values_than_memory_has_room_for_is_refused() -> None:
-    """Each empty list is two bytes on the wire, before they are compressed, and half a hundred in
-    memory.
-    """
-    text = json.dumps(
-        {"file": "[],{}" * transport.MOST_VALUES, "quoted": '"[\\', "more": [1, {}]}
-    ).encode()
-    assert transport.read_program_answer(packed(text))["more"] == [1, {}]
-    with pytest.raises(PlanError, match=r"1048576 .*\[transport.answer-too-many-values\]$"):
-        transport.read_program_answer(packed(b"[" + b"[]," * transport.MOST_VALUES + b"[]]"))
-
-
-def test_every_start_of_python_on_a_host_is_isolated() -> None:
-    assert deadline.build_later_command("/x.py", "run", "/base")[1:3] == ["-I", "-S"]
-    assert "exec $p -I -S /" in host_service.build_service_command("x")[2]
-    assert "exec $$p -I -S /" in host_service.write_exec_start("x")
-    assert all(
-        " -I -S -" in transport.build_interpreter_command(python, "")
-        for python in ("", "/usr/bin/python3")
-    )
 
 
 @pytest.mark.parametrize(
@@ -556,154 +326,3 @@ def test_a_missing_python_is_told_with_what_to_do(
     result: dict[str, Any], python: str, code: str
 ) -> None:
     assert transport.explain_lost_answer("observe", result, python).code == code
-
-
-# --- what is sent
-# --------------------------------------------------------------------------------------------------
-
-NODE_SIDE = sorted({"loader", *(part for parts in transport.PROGRAMS.values() for part in parts)})
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
-
-
-@pytest.mark.parametrize("name", NODE_SIDE)
-def test_what_is_sent_is_the_same_program_line_by_line(name: str) -> None:
-    """Only docstrings and comments stay behind: every other statement is there, with its line, by
-    which an error names it.
-    """
-    before, after = (
-        ast.parse(transport.read_program_text(name)),
-        ast.parse(transport.read_program_part(name)),
-    )
-    for node in ast.walk(before):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
-            node.body[0].value = ast.Constant(0)  # type: ignore[attr-defined]
-    assert ast.dump(after) == ast.dump(before)
-    lines = [
-        [node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)]
-        for tree in (before, after)
-    ]
-    assert lines[0] == lines[1]
-    words = tokenize.generate_tokens(io.StringIO(transport.read_program_part(name)).readline)
-    assert [word.string for word in words if word.type == tokenize.COMMENT] == []
-
-
-WORDS = [
-    ('x = "# no comment"  # a comment\n', 'x="# no comment"\n'),
-    ("x = a - b, {1: -2}\nx += ' , ' % c\n", "x=a-b,{1:-2}\nx+=' , '%c\n"),
-    ("x = '#'  # it's\ny = '#'\n", "x='#'\ny='#'\n"),
-    ('x = """# text\n# text"""\n', 'x="""# text\n# text"""\n'),
-    ('def f():\n    """One\n    two."""\n    return 1\n', "def f():\n 0\n\n return 1\n"),
-    ('class A(object):\n    """Only words."""\n', "class A(object):\n 0\n"),
-    (r'x = "\\" # a "quoted" word' + "\n", r'x="\\"' + "\n"),
-    (r'x = re.compile(r"\"#")' + "\n", r'x=re.compile(r"\"#")' + "\n"),
-    ('x = f(\n    "#"\n    # why\n    \'"""#\'\n)\n', 'x=f(\n"#"\n\n\'"""#\'\n)\n'),
-    ('if x:\n    if y:\n        z = """\n    text"""\n', 'if x:\n if y:\n  z="""\n    text"""\n'),
-    ("x = f(\n      1,\n)\nif x:\n    y\n", "x=f(\n1,\n)\nif x:\n y\n"),
-]
-
-
-@pytest.mark.parametrize(("source", "sent"), WORDS)
-def test_words_that_python_does_not_run_stay_behind(source: str, sent: str) -> None:
-    assert transport.shorten_source(source) == sent
-
-
-def test_sources_are_compressed_once_and_before_the_first_host() -> None:
-    """Ansible makes a process for each host's task: what the first one had made would be lost with
-    it.
-    """
-    code = (
-        "import json\n"
-        "from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport\n"
-        "caches = (transport.pack_program_sources, transport.read_loader)\n"
-        "packed, loader = (cached.cache_info().currsize for cached in caches)\n"
-        "print(json.dumps([packed, len(transport.PROGRAMS), loader]))"
-    )
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ
-    )
-    packed, programs, loader = json.loads(done.stdout)
-    assert (packed, loader) == (programs, 1)
-
-
-def test_the_parser_of_toml_is_imported_before_the_first_host_too() -> None:
-    code = "import sys; from ansible_collections.gpufleet.nvidia.plugins.action import host; print('tomllib' in sys.modules)"
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ
-    )
-    assert done.stdout.split() == [str(sys.version_info >= (3, 11))]
-
-
-@pytest.mark.parametrize("cut", [1, 1000, 10000])
-def test_a_script_that_was_cut_short_runs_nothing(tmp_path: Path, cut: int) -> None:
-    request = {**REQUEST, "questions": []}
-    script = transport.build_interpreter_input("observe", request, "M:")
-    done = subprocess.run(
-        ["/bin/sh", "-c", transport.build_interpreter_command(sys.executable, "")],
-        input=script[:-cut],
-        capture_output=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (1, begun())
-    assert b"incomplete or truncated" in done.stderr
-
-
-def test_what_stays_on_a_host_is_one_file(tmp_path: Path) -> None:
-    """A program with the text of what it imports, which a person there can read, and that runs by
-    itself.
-    """
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "tool").write_text("#!/bin/sh\necho Slow\n")
-    (tmp_path / "bin" / "tool").chmod(0o755)
-    one = {
-        "name": "device 1",
-        "value": "FAST",
-        "read": [str(tmp_path / "bin" / "tool")],
-        "pattern": "^(Slow)$",
-        "accepts": [0],
-    }
-    (tmp_path / "modes").write_text(
-        json.dumps({"seconds": 20, "settings": [{**one, "set": ["no-such-tool"]}]})
-    )
-    (tmp_path / "majors").write_text("Character devices:\n")
-    modules = [{"name": "gpufleet-no-such-module", "device": "gone"}]
-    rules = {"majors": str(tmp_path / "majors"), "modules": modules, "nodes": [], "seconds": 20}
-    (tmp_path / "device_nodes").write_text(json.dumps(rules))
-    guarded = {"files": [], "aside": str(tmp_path), "running": str(tmp_path / "running")}
-    (tmp_path / "cdi_guard").write_text(json.dumps(guarded))
-    (tmp_path / "mps").write_text(
-        json.dumps({"program": "no-such-tool", "seconds": 20, "patience": 20, "environment": {}})
-    )
-    missing = "1: no-such-tool: there is no such program in"
-    said = {
-        "modes": f"device {missing}",
-        "mps": f"GPU-{missing}",
-        "device_nodes": "modprobe",
-        "cdi_guard": "",
-    }
-    words = {"mps": ["quit", "GPU-1"]}
-    assert sorted(transport.map_resident_sources()) == sorted(said)
-    for name, source in transport.map_resident_sources().items():
-        assert "ansible_collections" not in source
-        (tmp_path / f"{name}.py").write_text(source)
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-I",
-                "-S",
-                tmp_path / f"{name}.py",
-                tmp_path / name,
-                *words.get(name, ()),
-            ],
-            capture_output=True,
-            check=False,
-            text=True,
-        )
-        assert (done.returncode, done.stderr) == (1 if said[name] else 0, ""), name
-        assert said[name] in done.stdout
-
-
-def test_brackets_that_close_nothing_are_counted_before_they_are_walked() -> None:
-    with pytest.raises(PlanError, match=r"1048576 .*\[transport.answer-too-many-values\]$"):
-        transport.read_program_answer(packed(b"[" * 66 + b"]" * (transport.MOST_VALUES + 1)))
