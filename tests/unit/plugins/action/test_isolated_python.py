@@ -32,9 +32,9 @@ PLANT = "open({mark!r}, 'a').write(__file__ + '\\n')\n"
 PLANTED = ("json.py", "base64.py", "types.py", "fcntl.py", "sitecustomize.py", "usercustomize.py")
 
 
-def planted(tmp_path: Path) -> tuple[Path, Path, dict[str, str]]:
-    """A working directory and a home with modules of an account's own, and the file that one of
-    them writes when it is imported.
+def plant_modules(tmp_path: Path) -> tuple[Path, Path, dict[str, str]]:
+    """Put modules of an account where its Python finds them. Return the file that they write when
+    they are imported, the working directory, and the environment.
     """
     mark, here, home = tmp_path / "imported", tmp_path / "here", tmp_path / "home"
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -56,12 +56,18 @@ def planted(tmp_path: Path) -> tuple[Path, Path, dict[str, str]]:
     )
 
 
+def test_an_ordinary_start_of_python_imports_what_an_account_has_put_there(tmp_path: Path) -> None:
+    mark, here, environ = plant_modules(tmp_path)
+    subprocess.run([sys.executable, "-c", "import json"], check=True, cwd=here, env=environ)
+    assert str(here / "json.py") in mark.read_text()
+
+
 @pytest.mark.parametrize("variables", [PYTHON, {}], ids=["named", "searched"])
 @pytest.mark.parametrize("program", ["observe", "transaction"])
 def test_nothing_is_imported_from_where_the_connection_stands(
     tmp_path: Path, variables: dict[str, str], program: str
 ) -> None:
-    mark, here, environ = planted(tmp_path)
+    mark, here, environ = plant_modules(tmp_path)
     line = transport.build_interpreter_command(variables.get("ansible_python_interpreter", ""), "")
     request = {
         **REQUEST,
@@ -90,7 +96,7 @@ def test_nothing_is_imported_from_where_the_connection_stands(
 
 
 def test_nothing_is_imported_from_where_a_module_stands(tmp_path: Path) -> None:
-    mark, here, environ = planted(tmp_path)
+    mark, here, environ = plant_modules(tmp_path)
     del environ["PYTHONPATH"]  # it is the controller's as well, where both are one machine
     (tmp_path / "tree" / "etc").mkdir(parents=True)
     (here / "play.yml").write_text(PLAY % (tmp_path / "tree"))

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
+from tests.unit.coded import read_coded
 from tests.unit.sent_programs import PYTHON, REQUEST, begun
 
 
@@ -108,7 +109,7 @@ DOAS = SimpleNamespace(name="community.general.doas", require_tty=False)
         (True, None, "module", ["gpufleet.nvidia.host_program"]),
     ],
 )
-def test_which_way(
+def test_a_connection_that_gives_commands_no_stdin_gets_the_module(
     tmp_path: Any, pipelining: bool, become: Any, way: str, modules: list[str]
 ) -> None:
     action = Action(tmp_path, pipelining=pipelining, become=become)
@@ -183,7 +184,7 @@ def test_a_program_is_not_sent_a_second_time(case: str, tmp_path: Any) -> None:
     assert action.modules == []
 
 
-def test_who_keeps_the_files_of_a_task_gets_the_module(
+def test_a_user_who_keeps_the_files_of_tasks_gets_the_module(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport.constants, "DEFAULT_KEEP_REMOTE_FILES", True)
@@ -192,25 +193,45 @@ def test_who_keeps_the_files_of_a_task_gets_the_module(
     assert action.modules == ["gpufleet.nvidia.host_program"]
 
 
+NO_JSON = "MODULE FAILURE: No start of json char found"
+NOT_FOUND = "su: /no/python: not found"
+WITHOUT_ANSWER: list[tuple[dict[str, Any], str, str, dict[str, Any]]] = [
+    # what the module returned, the interpreter that the inventory names; the code, its values
+    (
+        {"msg": NO_JSON, "module_stdout": f"{NOT_FOUND}\r\n"},
+        "/no/python",
+        "transport.module-printed-by",
+        {"output": NOT_FOUND, "python": "/no/python"},
+    ),
+    (
+        {"msg": NO_JSON, "module_stderr": "Killed"},
+        "",
+        "transport.module-printed",
+        {"output": "Killed"},
+    ),
+    ({"msg": NO_JSON}, "", "transport.module-printed", {"output": "no output"}),
+]
+
+
+@pytest.mark.parametrize(("result", "python", "code", "values"), WITHOUT_ANSWER)
+def test_a_module_without_an_answer_is_told_by_what_was_printed(
+    result: dict[str, Any], python: str, code: str, values: dict[str, Any]
+) -> None:
+    assert read_coded(transport.explain_module_failure(result, python)) == (code, values)
+
+
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "words"),
     [
-        (
-            {
-                "msg": "MODULE FAILURE: No start of json char found",
-                "module_stdout": "su: /no/python: not found\r\n",
-            },
-            "su: /no/python: not found.",
-        ),
-        ({"msg": "MODULE FAILURE\nSee stdout/stderr", "module_stderr": "Killed"}, "MODULE FAILURE"),
+        ({"msg": "MODULE FAILURE", "module_stderr": "Killed"}, "MODULE FAILURE"),
+        ({"module_stderr": "Killed"}, "Killed"),
+        ({}, "no answer"),
     ],
 )
-def test_a_module_without_an_answer_is_told_by_what_was_printed(
-    result: dict[str, Any], said: str
+def test_ansibles_words_about_a_module_are_told_as_they_are(
+    result: dict[str, Any], words: str
 ) -> None:
-    told = transport.explain_module_failure(result, "/no/python")
-    assert told.startswith(said)
-    assert ("ansible_python_interpreter, /no/python" in told) is ("json" in result["msg"])
+    assert transport.explain_module_failure(result, "/no/python") == words
 
 
 # What Ansible makes of an interpreter that does not run a module, on several of its releases.
@@ -254,35 +275,41 @@ def test_an_interpreter_that_runs_no_module_is_named(case: str, tmp_path: Any) -
 
 
 @pytest.mark.parametrize(
-    ("variables", "environment", "sentence"),
+    ("python", "environment", "code"),
     [
-        (
-            {"ansible_python_interpreter": "/no/such/python"},
-            "",
-            r"/no/such/python .*\[transport.no-python-there\]$",
-        ),
-        ({}, "PATH=/nowhere", r"\[transport.(program-lost|no-python)\]$"),
+        ("/no/such/python", "", "transport.no-python-there"),
+        ("", "", "transport.no-python"),
+        ("", "PATH=/nowhere", "transport.no-python"),
     ],
 )
-def test_no_answer_is_one_sentence(
-    tmp_path: Any, variables: dict[str, str], environment: str, sentence: str
+def test_a_python_that_is_really_missing_is_told_by_its_code(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, python: str, environment: str, code: str
 ) -> None:
-    if environment:
-        transport_interpreters, transport.INTERPRETERS = transport.INTERPRETERS, "/no/such/python"
-    try:
-        with pytest.raises(PlanError, match=sentence):
-            transport.run_host_program(
-                Action(tmp_path, environment=environment), "observe", REQUEST, variables
-            )  # type: ignore[arg-type]
-    finally:
-        if environment:
-            transport.INTERPRETERS = transport_interpreters
+    monkeypatch.setattr(transport, "INTERPRETERS", "/no/such/python")
+    action, named = (
+        Action(tmp_path, environment=environment),
+        {"ansible_python_interpreter": python},
+    )
+    with pytest.raises(PlanError) as failed:
+        transport.run_host_program(action, "observe", REQUEST, named)  # type: ignore[arg-type]
+    assert failed.value.code == code
 
 
-def test_an_automatic_interpreter_is_left_to_the_node(tmp_path: Any) -> None:
-    action = Action(tmp_path)
-    for value in ("auto", "auto_silent", "auto_legacy"):
-        assert transport.get_named_interpreter(action, {"ansible_python_interpreter": value}) == ""  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("value", "python"),
+    [
+        ("auto", ""),
+        ("auto_silent", ""),
+        ("auto_legacy", ""),
+        ("", ""),
+        ("/usr/bin/python3.9", "/usr/bin/python3.9"),
+    ],
+)
+def test_an_automatic_interpreter_is_left_to_the_host(
+    tmp_path: Any, value: str, python: str
+) -> None:
+    named = {"ansible_python_interpreter": value}
+    assert transport.get_named_interpreter(Action(tmp_path), named) == python  # type: ignore[arg-type]
 
 
 def test_the_requests_in_the_documentation_of_host_program_are_what_is_said_of_them() -> None:
