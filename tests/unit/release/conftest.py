@@ -47,7 +47,7 @@ def run_git(place: Path, *words: str) -> str:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with one commit."""
+    """Make the repository, with one commit."""
     for name in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{name}_NAME", "A")
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@example.org")
@@ -60,8 +60,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / ".gitignore").write_text("/.cache/\n/changelogs/.plugin-cache.yaml\n")
     (root / "meta/runtime.yml").write_text('requires_ansible: ">=2.16.0"\n')
     (root / "docs/contract.json").write_text("{}\n")
-    for name in ("changelogs/config.yaml",):
-        (root / name).write_text((ROOT / name).read_text())
+    config = "changelogs/config.yaml"
+    (root / config).write_text((ROOT / config).read_text())
     (root / "changelogs/fragments/0.1.0.yml").write_text(SUMMARY)
     (root / "changelogs/fragments/one.yml").write_text(ONE)
     run_git(root, "init", "--quiet", "--initial-branch=main")

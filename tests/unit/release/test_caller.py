@@ -24,7 +24,7 @@ from .conftest import ROOT, commit, leave_out_environments, run_git
 
 # Each of these changes files at a checkout, hides some, asks for a key, fetches from elsewhere, or
 # prints more.
-OF_A_PERSON = """\
+SETTINGS = """\
 [core]
 \tautocrlf = true
 \tattributesFile = {home}/attributes
@@ -48,8 +48,8 @@ OF_A_PERSON = """\
 
 
 def set_git(place: Path, home: Path) -> dict[str, str]:
-    """Give a person settings of git."""
-    (home / ".gitconfig").write_text(OF_A_PERSON.format(home=home, place=place))
+    """Give a person settings of git, and return the variables by which git reads them."""
+    (home / ".gitconfig").write_text(SETTINGS.format(home=home, place=place))
     (home / "attributes").write_text("*.md filter=spoil\n* text\n")
     (home / "ignored").write_text("*.json\n")
     (home / "hooks").mkdir()
@@ -60,7 +60,7 @@ def set_git(place: Path, home: Path) -> dict[str, str]:
 
 
 def set_another_repository(place: Path, home: Path) -> dict[str, str]:
-    """Make another repository that of git's variables, as its hooks and rebases do."""
+    """Point git's variables to another repository, as git does for its hooks."""
     make_other(home)
     return {
         "GIT_DIR": str(home / "other/.git"),
