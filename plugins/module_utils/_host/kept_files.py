@@ -50,7 +50,7 @@ NOBODYS_GROUP = 65534  # nogroup of Debian (base-passwd), which is the group of 
 
 
 class NotKept(Exception):
-    """A package that is not kept. The word says why; a controller has a sentence for each."""
+    """A package is not kept. The word is the reason, for which the controller has a sentence."""
 
 
 def get_fetching_place(folder):
@@ -69,7 +69,7 @@ def remove_fetched(folder):
 
 
 class Keeper(object):
-    """The keeping of one set of packages, with what it has used of its limits.
+    """Keep one set of packages, and count what that takes of its limits.
 
     request: the one of kept_packages.run(). folder: DIR/kept.
     """
@@ -80,8 +80,8 @@ class Keeper(object):
         self.bytes, self.deadline = 0, time.monotonic() + self.limits["seconds"]
 
     def _get_rest(self, most, why="unread"):
-        """Return the seconds that a program may take, at most as many. Raise NotKept after the time
-        for all: the lock of this host's changes is held meanwhile.
+        """Return the seconds that a program may take: `most`, or what is left of the time for all.
+        Raise NotKept if that time is over, since the lock of this host's changes is held meanwhile.
         """
         left = self.deadline - time.monotonic()
         if left <= 0:
@@ -89,8 +89,8 @@ class Keeper(object):
         return min(left, most)
 
     def keep_all(self):
-        """Return the packages that are kept, and those that are not, each with the reason. Each
-        name that is asked for is in one of both.
+        """Keep what can be kept. Return the rows of packages that are kept, and the rows of the
+        others, each with its reason. Each name of the request is in one of the two lists.
         """
         journal_writer.make_durable_dirs(self.folder)
         kept, left = [], []
@@ -120,7 +120,7 @@ class Keeper(object):
     # --- dpkg
 
     def _list_debs(self):
-        """Return each package with the function that keeps it."""
+        """Return (name, architecture, version, the function that keeps it) of each package."""
         shown = "-f=${Package}\\t${Architecture}\\t${Version}\\t${db:Status-Status}\\n"
         # 1: one of the names is not known any more
         rows = _list_rows(["dpkg-query", "-W", shown] + self.request["packages"], (0, 1))
@@ -133,20 +133,23 @@ class Keeper(object):
         every += [row + [functools.partial(_leave, "half-installed")] for row in half]
         return self._add_unlisted(every, "gone")
 
-    def _keep_deb(self, row, every):
-        """Keep one package of dpkg. every: what apt's lists state, None if they were not read."""
+    def _keep_deb(self, row, stated):
+        """Keep one package of dpkg, and return its row.
+
+        stated: the answer of apt_digests.list_stated_digests().
+        """
         name, arch, version = row
         file = "%s_%s_%s.deb" % (name, version.replace(":", "%3a"), arch)
         cached = os.path.join(ARCHIVES, file)
         paths = [cached] if _is_there(cached) else []
-        if every is None:
+        if stated is None:
             raise NotKept("unread")
-        stated = every.get(tuple(row), ())
-        if stated is None:  # nothing says from which of them it was installed
+        digests = stated.get(tuple(row), ())
+        if digests is None:  # nothing says from which of them it was installed
             raise NotKept("digests-differ")
-        if not stated:
+        if not digests:
             raise NotKept("no-digest" if paths else "no-file")
-        digest, most = next(iter(stated))
+        digest, most = next(iter(digests))
 
         def is_right(taken):
             return (taken["sha256"], taken["size"]) == (digest, most)
@@ -173,10 +176,8 @@ class Keeper(object):
             argv = ["apt-get", "-qq", "download", wanted]
             try:
                 answer = commands.run(argv, timeout=left, become=become)
-            except (
-                subprocess.SubprocessError,
-                host_files.HostError,
-            ):  # it may not enter the folder
+            # the account may not enter the folder
+            except (subprocess.SubprocessError, host_files.HostError):
                 raise NotKept("not-fetched")
             if answer["rc"] != 0:
                 raise NotKept("not-fetched")
@@ -185,7 +186,9 @@ class Keeper(object):
             remove_fetched(os.path.dirname(self.folder))
 
     def _make_fetching_place(self):
-        """Make the folder, and return the account that owns it: root on a host without apt's."""
+        """Make the folder, and return the user and the group that own it: those of apt, or root's if
+        the host has no account for apt.
+        """
         deep_folders.remove_deep_tree(self.fetched)
         os.mkdir(self.fetched, 0o700)
         accounts = host_files.map_id_names("", "passwd")
@@ -195,7 +198,9 @@ class Keeper(object):
         return uid, gid
 
     def _open_fetched(self, file):
-        """Return a descriptor of what apt has fetched. Its account may have something else there."""
+        """Return a descriptor of the file that apt has fetched. Raise OSError if apt's account has
+        put a link or a mount in its place.
+        """
         above = os.open(os.path.dirname(self.fetched), os.O_RDONLY | os.O_CLOEXEC)
         try:
             folder = deep_folders.open_on_same_mount(
@@ -213,7 +218,7 @@ class Keeper(object):
     # --- rpm
 
     def _list_rpms(self):
-        """Return each package with the function that keeps it."""
+        """Return (name, architecture, version, the function that keeps it) of each package."""
         argv = ["rpm", "-q", "--qf", RPM_FORMAT] + self.request["packages"]
         # the number of names that are not known any more
         rows = _list_rows(argv, range(len(self.request["packages"]) + 1))
@@ -224,8 +229,9 @@ class Keeper(object):
         return self._add_unlisted(every, "gone")
 
     def _keep_rpm(self, row, cached, whole):
-        """Keep one package of RPM. cached: name of a file -> its paths. whole: all caches were
-        searched.
+        """Keep one package of RPM, and return its row.
+
+        cached: name of a file -> its paths. whole: whether all caches were searched.
         """
         name, arch, version, header = row
         file = "%s-%s.%s.rpm" % (name, version.rpartition(":")[2], arch)
@@ -234,15 +240,15 @@ class Keeper(object):
             raise NotKept("no-file" if whole else "cache-unread")
         if not apt_digests.SHA256.match(header):
             raise NotKept("no-digest")
-        # Our copy is asked, which no other program can change.
+        # rpm reads our copy, which no other program can change.
         copy = os.path.join(self.folder, file)
         return self._take_first(paths, file, lambda _taken: _is_rpm(copy, header, self._get_rest))
 
     # --- both
 
     def _take_first(self, paths, file, is_right, most=None):
-        """Keep the first of these files that is the package. Raise NotKept with what is wrong with
-        the first of them if none is.
+        """Keep the first of these files that is the package, and return its row. If none is, raise
+        NotKept with the reason against the first file.
         """
         reasons = []
         for path in paths:
@@ -259,7 +265,10 @@ class Keeper(object):
         raise NotKept(reasons[0] if reasons else "no-file")
 
     def _take(self, open_source, file, is_right, most):
-        """Keep a file if it is the package. open_source: returns a descriptor. most: its bytes."""
+        """Keep a file if it is the package, and return its row. Raise NotKept if it is another one.
+
+        open_source: returns a descriptor of the file. most: the bytes that the file may have.
+        """
         self._require_room(most)
         taken = self._copy(open_source, file, most)
         right = False
@@ -274,6 +283,7 @@ class Keeper(object):
         return taken
 
     def _require_room(self, size):
+        """Raise NotKept if a file of this size is too much for the limits or the file system."""
         if self.bytes + size > self.limits["bytes"]:
             raise NotKept("too-large")
         room = os.statvfs(self.folder)
@@ -281,7 +291,7 @@ class Keeper(object):
             raise NotKept("no-room")
 
     def _copy(self, open_source, file, most):
-        """Copy a file, and return its digest. It may have no more bytes than that."""
+        """Copy a file, and return its row. Raise NotKept if it has more than `most` bytes."""
         target = os.path.join(self.folder, file)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(target)
@@ -298,8 +308,8 @@ class Keeper(object):
 
 
 def _digest_file(open_source, most, write):
-    """Return the digest and the size of a regular file, and write it. Raise NotKept if it has more
-    than `most` bytes.
+    """Write a regular file, and return its digest and its size. Raise NotKept if the file has more
+    than `most` bytes, or is of another kind.
     """
     digest, size = loader.sha256(), 0
     fd = open_source()
@@ -330,6 +340,7 @@ def _become(uid, gid, folder):
 
 
 def _leave(why):
+    """Raise NotKept with this reason."""
     raise NotKept(why)
 
 
@@ -347,8 +358,8 @@ def _is_there(path):
 def _list_rows(argv, statuses):
     """Return the lines of four fields that a package manager prints; None if it did not answer.
 
-    statuses: those of an answer. rpm has the status of a name that is not installed also if its
-    database cannot be read, and then says so.
+    statuses: exit statuses that come with an answer. rpm exits alike for names that are not
+    installed and for a database that it cannot read, but then it also prints an error.
     """
     answer = commands.run(argv, timeout=QUICK)
     if answer["rc"] not in statuses or answer["truncated"]:
@@ -362,7 +373,9 @@ def _list_rows(argv, statuses):
 
 
 def _list_cached_rpms():
-    """Return the files of packages in the caches, name -> paths, and whether all were searched."""
+    """Return the files of packages in the caches, name -> paths, and whether all caches were
+    searched.
+    """
     paths, passed, unread = {}, 0, []
     for top in CACHES:
         for directory, _subdirs, names in os.walk(top, onerror=unread.append):
@@ -375,8 +388,10 @@ def _list_cached_rpms():
 
 
 def _is_rpm(path, header, get_rest):
-    """Tell whether a file is the package with this header, and as a whole what that header says.
-    Raise NotKept if rpm did not answer. get_rest: the seconds that it may take, of as many.
+    """Tell whether a file is the package with this header, and has the contents that the header
+    states. Raise NotKept if rpm did not answer.
+
+    get_rest: returns the seconds that rpm may take, at most its argument.
     """
     asked = ["rpm", "-qp", "--nosignature", "--qf", "%{SHA256HEADER}", path]
     shown = commands.run(asked, timeout=get_rest(QUICK))

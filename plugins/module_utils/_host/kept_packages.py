@@ -78,7 +78,7 @@ def _keep(request, folder):
     if kept_record.read_change_state(folder) == kept_record.CHANGING:
         return _keep_again(request, folder)
     earlier = kept_record.list_releasing(folder)
-    # Before any package is there: nobody would know of those that a killed run leaves.
+    # Before any package is there: a record tells the next run of files that a killed run leaves.
     record = dict(request["record"], state=kept_record.PREPARING, kept=0, left=0)
     record["releasing"] = earlier
     journal_writer.make_durable_dirs(folder)
@@ -173,7 +173,7 @@ def _remove(request, folder):
 
 
 def _remove_folder(folder):
-    """Remove what is kept, and its record last: without it nobody would know of the rest."""
+    """Remove what is kept, and its record last: it tells a person of files that stay."""
     deep_folders.remove_deep_tree(kept_files.get_fetching_place(folder))
     _clear(folder)
     journal_writer.remove_durably(os.path.join(folder, kept_record.RECORD))
@@ -188,18 +188,18 @@ def _clear(folder):
     journal_writer.sync_directory(folder)
 
 
-def _release(commands, note=None, earlier=()):
+def _release(release, note=None, earlier=()):
     """Run the commands that let the packages go, then `note`. Return {"ran"}, and [].
 
-    If one of them fails, run the undos in reverse, those of `earlier` as well. Return {"ran",
-    "error"}: the commands that could not be undone, so that the hold of their packages is gone. And
-    return the undos that have failed.
+    If a command or `note` fails, run the undos of all commands so far in reverse, and then those of
+    `earlier`. Return {"ran", "error"}, and the undos that have failed. `ran` has the commands that
+    are not undone, so the hold of their packages is gone.
 
     earlier: undos of an earlier run. Whether they are needed is unknown.
     """
     ran, begun = [], []
     try:
-        for command in commands:
+        for command in release:
             begun.append(command)
             ran.append({"argv": list(command["argv"]), "rc": _run_or_raise(command["argv"])})
         if note:
@@ -222,7 +222,10 @@ def _describe_free_packages(undos):
 
 
 def _undo(argv):
-    """Take a command back by another one, and tell whether that worked. None: there is none."""
+    """Run the command that takes another one back, and tell whether that worked.
+
+    argv: None for a command that cannot be taken back.
+    """
     try:
         return bool(argv) and _run_or_raise(argv) == 0
     except (OSError, host_files.HostError):
@@ -230,6 +233,7 @@ def _undo(argv):
 
 
 def _run_or_raise(argv):
+    """Run a command, and return its exit status, which is 0. Raise HostError for another one."""
     answer = commands.run(argv, timeout=RELEASED_WITHIN)
     if answer["rc"] != 0:
         said = commands.decode_answer(answer)

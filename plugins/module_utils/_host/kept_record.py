@@ -20,8 +20,8 @@ OF_ROWS = {"name": str, "arch": str, "version": str}
 
 
 def list_releasing(folder):
-    """Return the commands that hold the packages which a killed run was about to release. Nobody
-    knows how far it came. The record of an earlier release of this collection names none.
+    """Return the commands that hold the packages which a killed run was about to release. How far
+    that run came is unknown. The record of an earlier release of this collection names none.
     """
     return (read_change_record(folder) or {}).get("releasing", [])
 
