@@ -29,6 +29,15 @@ DEB = "libcuda1_535.261.03-1~deb12u1_amd64.deb"
 RPM = "libnvidia-ml-535.261.03-1.el9.x86_64.rpm"
 HEADER = "c" * 64
 OF_RPM = f"libnvidia-ml\tx86_64\t3:535.261.03-1.el9\t{HEADER}\n"
+NAMES = ["libcuda1", "nvidia-smi"]
+SMI = INSTALLED.replace("libcuda1", "nvidia-smi")
+# A program that had not ended in time, and one that printed more than is read
+SLOW, CUT = {"rc": None}, {"rc": 0, "truncated": True}
+FREE = {
+    "argv": ["apt-mark", "unhold", "libcuda1"],
+    "undo": ["apt-mark", "hold", "libcuda1"],
+}
+UNHOLD = {"release": [FREE]}
 
 
 def digest(data):
@@ -36,7 +45,9 @@ def digest(data):
 
 
 def stanza(data, version="535.261.03-1~deb12u1"):
-    """As `apt-cache show` prints one, with a description that looks like a field."""
+    """Return what `apt-cache show` prints of a package whose file has these bytes. Its description
+    looks like a field.
+    """
     return (
         f"Package: libcuda1\nArchitecture: amd64\nVersion: {version}\nSize: {len(data)}\n"
         f"SHA256: {digest(data)}\nDescription: x\n SHA256: {'0' * 64}\n\n"
@@ -45,41 +56,47 @@ def stanza(data, version="535.261.03-1~deb12u1"):
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """A host whose caches are below a directory, and whose programs answer what `says` has: text,
-    or a status with it, or a whole answer.
+    """Return a host whose folders are below `root`.
+
+    says: name of a program, with or without its first word -> its text, its exit status and its
+    text, or a part of the answer of commands.run(). `uris` is the exit status of `apt-get download
+    --print-uris` and what it says on stderr. fetches: the bytes that apt fetches, None if it fails.
+    ran: the commands so far. owners: the arguments of each chown. accounts: those of each _become().
     """
-    found = types.SimpleNamespace(says={}, ran=[], fetches=None, root=tmp_path, owners=[])
-    found.accounts = []
+    made = types.SimpleNamespace(
+        says={}, fetches=None, root=tmp_path, ran=[], owners=[], accounts=[]
+    )
     (tmp_path / "archives").mkdir()
     (tmp_path / "cache/nvidia-1f/packages").mkdir(parents=True)
     monkeypatch.setattr(kept_files, "ARCHIVES", str(tmp_path / "archives"))
     monkeypatch.setattr(kept_files, "CACHES", (str(tmp_path / "cache"),))
     monkeypatch.setattr(journal, "get_journal_directory", lambda _root, _name: str(tmp_path / "j"))
-    monkeypatch.setattr(os, "chown", lambda *args: found.owners.append(args))
+    monkeypatch.setattr(os, "chown", lambda *args: made.owners.append(args))
     monkeypatch.setattr(host_files, "map_id_names", lambda _root, _of: {0: "root", 42: "_apt"})
 
     def run(argv, timeout=0, cap=0, become=None):
-        found.ran.append(argv)
+        made.ran.append(argv)
         ended = {"rc": 0, "stdout": b"", "stderr": b"refused", "truncated": False}
         if "--print-uris" in argv:
-            rc, text = found.says.get("uris", (0, ""))
+            rc, text = made.says.get("uris", (0, ""))
             return {**ended, "rc": rc, "stderr": text.encode()}
         if "download" in argv:
-            found.accounts.append(become.args)
-            if found.fetches is not None:
-                (pathlib.Path(become.args[2]) / DEB).write_bytes(found.fetches)
-            return {**ended, "rc": 0 if found.fetches is not None else 100}
-        said = found.says.get(argv[0] + argv[1], found.says.get(argv[0], ""))
+            made.accounts.append(become.args)
+            if made.fetches is not None:
+                (pathlib.Path(become.args[2]) / DEB).write_bytes(made.fetches)
+            return {**ended, "rc": 0 if made.fetches is not None else 100}
+        said = made.says.get(argv[0] + argv[1], made.says.get(argv[0], ""))
         if isinstance(said, dict):
             return {**ended, **said}
         rc, text = said if isinstance(said, tuple) else (0, said)
         return {**ended, "rc": rc, "stdout": text.encode()}
 
     monkeypatch.setattr(commands, "run", run)
-    return found
+    return made
 
 
 def ask(operation="keep", manager="dpkg", **more):
+    """Run the program with a usual request, and return its answer."""
     return kept_packages.run(
         {
             "operation": operation,
@@ -95,6 +112,7 @@ def ask(operation="keep", manager="dpkg", **more):
 
 
 def limited(**more):
+    """Return the part of a request with limits other than the usual ones."""
     return {"limits": {**LIMITS, **more}}
 
 
@@ -103,21 +121,9 @@ def list_fetches(host):
     return [argv for argv in host.ran if "download" in argv and "--print-uris" not in argv]
 
 
-SLOW, CUT = {"rc": None}, {"rc": 0, "truncated": True}
-NAMES = ["libcuda1", "nvidia-smi"]
-SMI = INSTALLED.replace("libcuda1", "nvidia-smi")
-
-
 def read_record(host):
     return json.loads((host.root / "j/kept/record.json").read_text())
 
 
-FREE = {
-    "argv": ["apt-mark", "unhold", "libcuda1"],
-    "undo": ["apt-mark", "hold", "libcuda1"],
-}
-UNHOLD = {"release": [FREE]}
-
-
 class Killed(Exception):
-    pass
+    """The run is killed here."""
