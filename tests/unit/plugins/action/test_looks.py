@@ -76,8 +76,8 @@ def test_a_root_that_is_not_there_is_named_and_not_taken_for_an_empty_one(
         look(gone)
 
 
-def chain(length: int) -> Any:
-    """A host whose every answer names the next question, and a planner that follows them."""
+def chain_questions(length: int) -> Any:
+    """Return a planner that asks so many questions, each after the answer to the one before."""
 
     def planner(_policy: Policy, seen: Observation) -> base.Outcome:
         for n in range(length):
@@ -88,7 +88,8 @@ def chain(length: int) -> Any:
     return planner
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, *, deaf: bool = False) -> list[str]:
+def answer_looks(monkeypatch: pytest.MonkeyPatch, *, deaf: bool = False) -> list[str]:
+    """Answer each question, or none, and return the questions so far."""
     asked: list[str] = []
 
     def look(
@@ -113,9 +114,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, *, deaf: bool = False) -> list[st
 def test_a_plan_that_always_asks_something_new_gets_its_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = answering(monkeypatch)
+    asked = answer_looks(monkeypatch)
     _seen, outcome = host_look.plan_from(
-        Observation({}, {}), make_task({}), {}, Policy(), chain(40), "auto"
+        Observation({}, {}), make_task({}), {}, Policy(), chain_questions(40), "auto"
     )
     assert (outcome.facts["looks"], len(asked)) == (40, 40)
 
@@ -123,18 +124,22 @@ def test_a_plan_that_always_asks_something_new_gets_its_answers(
 def test_a_plan_that_asks_the_same_again_is_a_fault_and_ends_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = answering(monkeypatch, deaf=True)
+    asked = answer_looks(monkeypatch, deaf=True)
     with pytest.raises(PlanError, match=r"\[host.repeated-queries\]$"):
-        host_look.plan_from(Observation({}, {}), make_task({}), {}, Policy(), chain(3), "auto")
+        host_look.plan_from(
+            Observation({}, {}), make_task({}), {}, Policy(), chain_questions(3), "auto"
+        )
     assert asked == ["file:/0"]
 
 
 def test_a_host_that_always_leads_to_more_is_given_up_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answering(monkeypatch)
+    answer_looks(monkeypatch)
     with pytest.raises(
         PlanError,
         match=r"^100 .*file.*gpufleet_config_path .*\[host.too-many-looks\]$",
     ):
-        host_look.plan_from(Observation({}, {}), make_task({}), {}, Policy(), chain(1000), "auto")
+        host_look.plan_from(
+            Observation({}, {}), make_task({}), {}, Policy(), chain_questions(1000), "auto"
+        )

@@ -137,5 +137,5 @@ def test_a_validator_that_refuses_the_present_configuration_too_is_quoted_so(
 ) -> None:
     error = {"phase": "validate", "message": "/usr/bin/containerd: exit status 1"}
     result = shaped({"error": error, "validation": [{**REFUSED, "baseline_rc": present}]})
-    assert ("refuses the present configuration as well" in result["msg"]) is already
-    assert "Cause: a plugin has a name of configuration version 1" in result["msg"]
+    assert result["error"]["code"] == "transaction.validate"
+    assert (transaction_messages.REFUSED_BEFORE.what in result["error"]["what"]) is already

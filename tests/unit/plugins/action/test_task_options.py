@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,11 +26,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 
 from tests.unit.planned_tasks import make_task
 
-MODULES = [
-    "host", "host_info", "containerd_runtime", "crio_runtime", "docker_runtime",
-    "toolkit_config", "oci_hook", "cdi_spec", "cdi_spec_info", "host_verify", "failed_hosts_check",
-    "toolkit_repository", "fleet_table", "variables_check", "gpu_health_info", "gpu_diagnose",
-]  # fmt: skip
+ROOT = Path(__file__).resolve().parents[4]
+MODULES = sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py"))
 NAMED = [
     # role, option, how the sentence begins
     ("gpufleet.nvidia.host", {"engine_version": "new"}, "gpufleet_engine_version is 'new'"),
@@ -162,12 +160,14 @@ def test_bad_options_are_named(args: dict[str, Any], code: str, values: dict[str
     assert (caught.value.code, {**caught.value.values, **values}) == (code, caught.value.values)
 
 
+CAPITALS = {"handlers": {"NVIDIA": {}}}
+
+
 @pytest.mark.parametrize(
-    ("options", "docker"),
-    [
-        ({"handlers": {"NVIDIA": {}}}, True),
-        ({"engines": ["docker"], "handlers": {"NVIDIA": {}}}, False),
-    ],
+    ("options", "docker"), [(CAPITALS, True), ({**CAPITALS, "engines": ["docker"]}, False)]
 )
 def test_a_runtime_in_capitals_is_dockers_own_affair(options: dict[str, Any], docker: bool) -> None:
     planner_options.check_options(options, docker=docker)
+    with pytest.raises(PlanError) as refused:
+        planner_options.check_options({**options, "engines": ["docker", "crio"]})
+    assert refused.value.code == "options.handler-name"
