@@ -25,6 +25,24 @@ from tests.unit import builders
 SOCKET = "/run/containerd/containerd.sock"
 ROOT = "/etc/containerd/config.toml"
 NVIDIA = "/usr/bin/nvidia-container-runtime"
+DROP_IN = "/etc/containerd/conf.d/90-gpufleet.toml"
+CRI = '"io.containerd.grpc.v1.cri"'
+# A root file of 1.x with comments and settings of a person
+OLD = f"""# ours since 2019
+version = 2
+[plugins]
+  [plugins.{CRI}]
+    sandbox_image = "pause:3.9" # mirror
+    [plugins.{CRI}.containerd]
+      [plugins.{CRI}.containerd.runtimes.runc]
+        runtime_type = "io.containerd.runc.v2"
+        [plugins.{CRI}.containerd.runtimes.runc.options]
+          SystemdCgroup = true
+
+[debug]
+  level = "info"
+"""
+OPTIONS = {"BinaryName": NVIDIA, "SystemdCgroup": True}
 DECISION = Decision(
     instance="", engine="containerd", engine_version="", injection="native-cdi", handler="nvidia", default=False, runtime_mode="cdi",
     annotation_prefixes=("nvidia.cdi.k8s.io/",), device_list_strategy=(), plugin_annotation_prefix="", runtime_class="nvidia",
@@ -90,6 +108,7 @@ def plan(
 
 
 def applied(files: dict[str, str], found: Plan) -> dict[str, str]:
+    """Return the files after a plan."""
     after = dict(files)
     for change in found.changes:
         if change["op"] == "remove":
@@ -102,3 +121,8 @@ def applied(files: dict[str, str], found: Plan) -> dict[str, str]:
                 lines[edit["start"] : edit["end"]] = [edit["text"]]
             after[change["path"]] = "".join(lines)
     return after
+
+
+def write_old() -> dict[str, str]:
+    """Return OLD after a run of this collection."""
+    return applied({ROOT: OLD}, plan("1.7.24", {ROOT: OLD}))

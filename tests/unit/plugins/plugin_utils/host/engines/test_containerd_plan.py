@@ -1,25 +1,21 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan for one containerd: the lines it writes, what it refuses and why, when it restarts."""
+"""The lines that are written for one containerd, and the files that are refused, each with its place."""
 
 from __future__ import annotations
 
-import json
-import re
 import tomllib
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import edits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     get_code,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Handler,
-    Plan,
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
@@ -27,36 +23,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
-    config as containerd_config,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     edit as containerd_edit,
 )
 
 from tests.unit import builders
-from tests.unit.containerd_plans import NVIDIA, ROOT, applied, loaded, plan
+from tests.unit.containerd_plans import CRI, DROP_IN, NVIDIA, OLD, ROOT, applied, plan
 
-DROP_IN = "/etc/containerd/conf.d/90-gpufleet.toml"
-CRI = '"io.containerd.grpc.v1.cri"'
 NEW = '"io.containerd.cri.v1.runtime"'
-
-
-OLD = f"""# ours since 2019
-version = 2
-[plugins]
-  [plugins.{CRI}]
-    sandbox_image = "pause:3.9" # mirror
-    [plugins.{CRI}.containerd]
-      [plugins.{CRI}.containerd.runtimes.runc]
-        runtime_type = "io.containerd.runc.v2"
-        [plugins.{CRI}.containerd.runtimes.runc.options]
-          SystemdCgroup = true
-
-[debug]
-  level = "info"
-"""
-
-
 # A root file without `version`, for containerd 1.7 -> the version that it gets, and the CRI table
 # that ours is written to.
 V1_TABLE = "plugins.cri"
@@ -332,46 +305,6 @@ def test_a_link_is_kept_and_the_real_file_edited() -> None:
     )
 
 
-def test_a_file_that_imports_itself_is_read_once_as_containerd_does() -> None:
-    """`config dump` of 1.x names the file itself among its imports, and nvidia-ctk 1.17 writes that
-    into the file.
-    """
-    itself = plan("1.7.24", {ROOT: f'version = 2\nimports = ["{ROOT}"]\n'})
-    assert itself.differences
-    assert [d.key for d in itself.differences] == [
-        d.key for d in plan("1.7.24", {ROOT: "version = 2\n"}).differences
-    ]
-
-
-@pytest.mark.parametrize(
-    ("files", "order"),
-    [
-        ({ROOT: ["/a"], "/a": [ROOT]}, [ROOT, "/a"]),
-        ({ROOT: ["/a"], "/a": ["/b"], "/b": ["/c"], "/c": ["/a"]}, [ROOT, "/a", "/b", "/c"]),
-        (
-            {ROOT: ["/a", "/b"], "/a": ["/b", "/c"], "/b": ["/a"], "/c": [ROOT]},
-            [ROOT, "/a", "/b", "/c"],
-        ),
-        (
-            {ROOT: ["/b", "/a"], "/a": ["/c"], "/b": ["/d"], "/c": [], "/d": ["/c"]},
-            [ROOT, "/b", "/a", "/d", "/c"],
-        ),
-    ],
-)
-@pytest.mark.parametrize("version", ["1.7.24", "2.3.7"])
-def test_files_that_import_each_other_are_read_once_breadth_first(
-    version: str, files: dict[str, list[str]], order: list[str]
-) -> None:
-    """LoadConfig of containerd 1.6 to 2.4: what is loaded already is passed over."""
-    texts = {path: f"version = 2\nimports = {json.dumps(paths)}\n" for path, paths in files.items()}
-    found = containerd_config.load_containerd_files(
-        containerd_config.read_config_facts(builders.obs(files=texts)),
-        ROOT,
-        versions.parse_engine_version(version) or versions.Version(0, 0),
-    )
-    assert [file.path for file in found.files] == order
-
-
 # What is refused: (version, files, the file and the line, the code; "" if another package refuses
 # it)
 BAD = {
@@ -449,242 +382,3 @@ def test_several_handlers_and_their_own_options() -> None:
         'BinaryName = "/usr/bin/nvidia-container-runtime.legacy"\nSystemdCgroup = false\nNoNewKeyring = true\n'
         in text
     )
-
-
-@pytest.mark.parametrize(
-    ("originals", "back"),
-    [
-        ({}, "runc"),
-        (
-            {
-                ROOT: {
-                    "content": f'version = 2\n[plugins.{CRI}.containerd]\ndefault_runtime_name = "crun"\n'
-                }
-            },
-            "crun",
-        ),
-    ],
-)
-def test_a_default_that_is_not_wanted_any_more_goes_back(originals: Any, back: str) -> None:
-    root = (
-        OLD + f'[plugins.{CRI}.containerd.runtimes.crun]\nruntime_type = "io.containerd.runc.v2"\n'
-    )
-    files = {ROOT: root}
-    files = applied(files, plan("1.7.24", files, default=True))
-    found = plan("1.7.24", files, originals=originals)
-    assert [(d.key.rpartition(".")[2], d.before, d.after) for d in found.differences] == [
-        ("default_runtime_name", "nvidia", back)
-    ]
-
-
-OPERATOR = "/usr/local/nvidia/toolkit/nvidia-container-runtime"
-
-
-# From 2.0 on the built-in runc stays whatever handlers the files have.
-@pytest.mark.parametrize("release", ["1.6.20", "1.7.24"])
-@pytest.mark.parametrize(
-    ("beside", "back"),
-    [
-        ({"nvidia-cdi": f"{OPERATOR}.cdi", "nvidia-legacy": f"{OPERATOR}.legacy"}, "runc"),
-        ({"nvidia-cdi": f"{OPERATOR}.cdi", "crun": "/usr/bin/crun"}, "crun"),
-        ({"gvisor": "/usr/local/bin/runsc"}, "runc"),
-        ({"shimpei": "/usr/bin/shimpei"}, "shimpei"),
-    ],
-)
-def test_no_other_handler_of_nvidias_runtime_becomes_the_default(
-    release: str, beside: dict[str, str], back: str
-) -> None:
-    text = f'version = 2\n[plugins.{CRI}.containerd]\ndefault_runtime_name = "nvidia"\n'
-    for name, program in {"nvidia": OPERATOR, **beside}.items():
-        at = f"plugins.{CRI}.containerd.runtimes.{name}"
-        text += f'[{at}]\nruntime_type = "io.containerd.runc.v2"\n'
-        text += f'[{at}.options]\nBinaryName = "{program}"\n'
-    files = {ROOT: text}
-    data = tomllib.loads(applied(files, plan(release, files))[ROOT])
-    made = data["plugins"][CRI.strip('"')]["containerd"]
-    assert made["default_runtime_name"] == back
-    assert back in made["runtimes"]
-
-
-@pytest.mark.parametrize("version", ["2.1.9", "2.3.7"])
-def test_a_default_that_our_own_drop_in_named_may_go_with_its_line(version: str) -> None:
-    """containerd's own dump says then what the root file or its built-in value says; no other key
-    may differ.
-    """
-    files = applied({ROOT: "version = 3\n"}, plan(version, {ROOT: "version = 3\n"}, default=True))
-    assert "default_runtime_name" in files[DROP_IN]
-    found = plan(version, files)
-    assert "default_runtime_name" not in applied(files, found)[DROP_IN]
-    allowed = [re.compile(pattern) for pattern in found.validate[0]["allow"]]
-    assert any(pattern.fullmatch("default_runtime_name = 'runc'") for pattern in allowed)
-    assert not any(pattern.fullmatch("snapshotter = 'overlayfs'") for pattern in allowed)
-
-
-# ---------------------------------------------------------------- restart
-
-OPTIONS = {"BinaryName": NVIDIA, "SystemdCgroup": True}
-
-
-def test_a_change_restarts_the_unit_and_asks_cri_for_the_handler() -> None:
-    found = plan("1.7.24", {ROOT: OLD}, running=True, cri=loaded(runc={"SystemdCgroup": True}))
-    assert [(r.unit, r.action) for r in found.restarts] == [("containerd.service", "restart")]
-    assert found.expect_units == {"containerd.service": "abc"}
-    (health,) = found.health
-    wanted = {
-        "path": ["config", "containerd", "runtimes", "nvidia", "options", "BinaryName"],
-        "equals": NVIDIA,
-        "folded": True,
-    }
-    assert wanted in health["require"]
-
-
-def ready() -> dict[str, str]:
-    return applied({ROOT: OLD}, plan("1.7.24", {ROOT: OLD}))
-
-
-def test_a_property_that_the_daemon_does_not_work_with_yet_takes_a_restart() -> None:
-    """A handler that was there before, of nvidia-ctk or of a node image, often lacks just the
-    annotations.
-    """
-    without = loaded(runc={"SystemdCgroup": True}, nvidia=OPTIONS)
-    (status,) = without.values()
-    status["info"]["config"]["containerd"]["runtimes"]["nvidia"]["ContainerAnnotations"] = []
-    found = plan("1.7.24", ready(), running=True, cri=without)
-    assert [(r.unit, r.action) for r in found.restarts] == [("containerd.service", "restart")]
-    before = {ROOT: ready()[ROOT].replace('container_annotations = ["nvidia.cdi.k8s.io/*"]', "")}
-    assert plan("1.7.24", before, running=True, cri=without).restarts
-
-
-def test_nothing_changes_and_nothing_restarts_where_all_is_in_force() -> None:
-    found = plan(
-        "1.7.24", ready(), running=True, cri=loaded(runc={"SystemdCgroup": True}, nvidia=OPTIONS)
-    )
-    assert found == Plan()
-
-
-@pytest.mark.parametrize(
-    "cri",
-    [loaded(runc={}), loaded("nvidia", runc={}, nvidia=OPTIONS)],
-    ids=["no handler yet", "still the default"],
-)
-def test_right_files_that_the_daemon_has_not_loaded_are_a_difference(cri: Any) -> None:
-    found = plan("1.7.24", ready(), running=True, cri=cri)
-    assert not found.changes
-    assert [(d.what, d.path) for d in found.differences] == [("unit", "containerd.service")]
-    assert [r.unit for r in found.restarts] == ["containerd.service"]
-
-
-UNITS_LEFT: list[dict[str, str]] = [
-    {},
-    {"KillMode": "process"},
-    {"KillMode": "mixed"},  # a restart is refused, with `never` as the next step
-    {"LoadState": "masked"},  # as well
-]
-
-
-@pytest.mark.parametrize("unit", UNITS_LEFT)
-def test_restart_never_leaves_the_restart_however_it_would_end(unit: dict[str, str]) -> None:
-    found = plan(
-        "1.7.24",
-        {ROOT: OLD},
-        Policy(restart="never"),
-        running=True,
-        cri=loaded(runc={}),
-        units={"containerd.service": unit},
-    )
-    assert found.changes
-    assert (found.restarts, found.health) == ((), ())
-    assert found.pending == ("containerd.service",)
-    assert get_code(found.advice[-1]) == "containerd.restart-left-to-you"
-
-
-def test_no_restart_is_left_where_none_is_due() -> None:
-    """Neither of a daemon that works with it already, nor of one that is stopped, nor of a tree."""
-    never, served = Policy(restart="never"), loaded(runc={"SystemdCgroup": True}, nvidia=OPTIONS)
-    assert plan("1.7.24", ready(), never, running=True, cri=served) == Plan()
-    assert plan("1.7.24", {ROOT: OLD}, never).pending == ()
-    assert plan("1.7.24", {ROOT: OLD}, running=True, cri=loaded(runc={})).pending == ()
-
-
-def test_a_stopped_daemon_stays_stopped() -> None:
-    found = plan("1.7.24", {ROOT: OLD})
-    assert found.changes
-    assert not found.restarts
-    assert get_code(found.advice[-1]) == "containerd.takes-effect-at-next-start"
-
-
-def test_a_unit_that_would_kill_containers_is_not_restarted() -> None:
-    with pytest.raises(PlanError) as caught:
-        plan(
-            "1.7.24",
-            {ROOT: OLD},
-            running=True,
-            cri=loaded(runc={}),
-            units={"containerd.service": {"KillMode": "mixed"}},
-        )
-    assert (caught.value.where, caught.value.code) == (
-        "containerd.service",
-        "containerd.restart-kills-containers",
-    )
-
-
-# ---------------------------------------------------------------- absent
-
-
-def test_absent_gives_back_the_bytes_that_the_journal_kept() -> None:
-    files = ready()
-    kept = {ROOT: {"existed": True, "sha256_after": builders.sha(files[ROOT])}}
-    found = plan(
-        "1.7.24",
-        files,
-        absent=True,
-        originals=kept,
-        running=True,
-        handlers={"nvidia": NVIDIA},
-        cri=loaded(nvidia=OPTIONS),
-    )
-    assert found.changes == ({"path": ROOT, "op": "restore"},)
-    assert [r.unit for r in found.restarts] == ["containerd.service"]
-
-
-@pytest.mark.parametrize("handlers", [{"nvidia": NVIDIA}, {}])
-@pytest.mark.parametrize("mode", ["process", "mixed"])
-def test_absent_leaves_the_restart_of_a_daemon_that_has_our_handlers(
-    mode: str, handlers: dict[str, str]
-) -> None:
-    files = ready()
-    found = plan(
-        "1.7.24",
-        files,
-        Policy(restart="never", state="absent"),
-        absent=True,
-        originals={ROOT: {"existed": True, "sha256_after": builders.sha(files[ROOT])}},
-        running=True,
-        handlers=handlers,
-        cri=loaded(nvidia=OPTIONS),
-        units={"containerd.service": {"KillMode": mode}},
-    )
-    assert (len(found.changes), found.restarts) == (1, ())
-    assert found.pending == (("containerd.service",) if handlers else ())
-
-
-def test_absent_takes_out_just_our_keys_where_others_have_written_since() -> None:
-    files = {ROOT: ready()[ROOT] + "# Anna was here\n"}
-    found = plan(
-        "1.7.24", files, absent=True, originals={ROOT: {"existed": True, "sha256_after": "another"}}
-    )
-    assert applied(files, found)[ROOT] == OLD + "# Anna was here\n"
-    assert found.changes[0]["forget"] is True
-    assert get_code(found.advice[-1]) == "containerd.only-own-keys-removed"
-
-
-def test_absent_removes_a_drop_in_and_the_import_that_names_it() -> None:
-    files = {
-        ROOT: f'version = 3\nimports = ["{DROP_IN}"]\n',
-        DROP_IN: f"{containerd_edit.FIRST_LINE}\nversion = 3\n",
-    }
-    assert applied(files, plan("2.3.7", files, absent=True)) == {ROOT: "version = 3\n"}
-
-
-def test_absent_where_nothing_of_this_collection_is() -> None:
-    assert plan("1.7.24", {ROOT: OLD}, absent=True).empty
