@@ -236,7 +236,7 @@ def test_installed_but_stopped() -> None:
     }
     (found,) = find_instances(files={CONFIG: ROOT, "/usr/bin/containerd": "elf"}, commands=commands)
     assert (found.running, found.version, found.unit) == (False, "1.7.24", "containerd.service")
-    assert "containerd is installed but not running" in str(found.refusal)
+    assert found.refusal.message.code == "engines.stopped"
 
 
 def test_none_at_all() -> None:
