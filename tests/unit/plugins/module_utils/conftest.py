@@ -5,6 +5,7 @@
 3.6.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -157,6 +158,17 @@ def sha(text):
 def told(text):
     """Return the digest of a text that the controller is told."""
     return keyed.digest_with_key(sha(text))
+
+
+def fail(number=errno.EIO, only=None, real=None):
+    """Return what raises an OSError in place of a function, or only for paths that `only` names."""
+
+    def call(path, *args, **more):
+        if only is None or only(path):
+            raise OSError(number, os.strerror(number), path)
+        return real(path, *args, **more)
+
+    return call
 
 
 # --- a runtime that speaks just enough HTTP/2

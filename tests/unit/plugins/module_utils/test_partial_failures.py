@@ -19,229 +19,18 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
 )
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import cri
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
-    deadline,
     health,
     preconditions,
-    rollback,
     swap,
 )
 
-from .conftest import CONFIG, RESTART
-
-
-def fail(number=errno.EIO, only=None, real=None):
-    """Return what raises an OSError in place of a function, or only for paths that `only` names."""
-
-    def call(path, *args, **more):
-        if only is None or only(path):
-            raise OSError(number, os.strerror(number), path)
-        return real(path, *args, **more)
-
-    return call
+from .conftest import CONFIG, fail
 
 
 def printed(stdout="", stderr="", **more):
     """Return a replacement for commands.run that answers so."""
     found = dict({"rc": 0, "timed_out": False, "truncated": False}, **more)
     return lambda *_args, **_more: dict(found, stdout=stdout.encode(), stderr=stderr.encode())
-
-
-# --- what is taken back
-# -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def cut_short(host_dir, monkeypatch):
-    """A transaction on three files that ends in its middle: its entry stays open."""
-    others = [host_dir.etc / name for name in ("a.toml", "z.toml")]
-    for path in others:
-        path.write_text("old\n")
-
-    apply = swap.apply
-
-    def die(*words):
-        apply(*words)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(swap, "apply", die)
-    with pytest.raises(KeyboardInterrupt):
-        host_dir.run(
-            [host_dir.write(path, "new\n") for path in [others[0], host_dir.config, others[1]]]
-        )
-    monkeypatch.undo()
-    host_dir.others = others
-    return host_dir
-
-
-def lose_backup(host_dir):
-    """Take the second name of the middle file, and the readability of its copy in the journal."""
-    (meta,) = journal.list_transactions(host_dir.journal)
-    record = meta["changes"][1]
-    os.unlink(swap.find_swap_spot("", record["real"], (), meta["id"])[0] + "/old")
-    place = os.path.join(meta["entry"], record["backup"])
-    os.unlink(place)
-    os.mkdir(place)
-    return place
-
-
-def test_a_copy_that_cannot_be_read_keeps_no_other_file_from_coming_back(cut_short):
-    place = lose_backup(cut_short)
-    found = cut_short.run([], id="2" * 32)
-    assert [path.read_text() for path in cut_short.others] == ["old\n", "old\n"]
-    assert cut_short.config.read_text() == "new\n"
-    assert found["error"]["phase"] == "recover"
-    assert place in found["error"]["message"]
-    assert cut_short.states() == ["undoing"], "it stays open"
-    os.rmdir(place)
-    with open(place, "w") as stream:
-        stream.write(CONFIG)
-    assert cut_short.run([], id="3" * 32)["error"] is None
-    assert cut_short.config.read_text() == CONFIG
-
-
-def test_a_full_disk_keeps_no_other_file_from_coming_back(cut_short, monkeypatch):
-    (meta,) = journal.list_transactions(cut_short.journal)
-    os.unlink(swap.find_swap_spot("", meta["changes"][1]["real"], (), meta["id"])[0] + "/old")
-    monkeypatch.setattr(swap, "_write_spare", fail(errno.ENOSPC))
-    found = cut_short.run([], id="2" * 32)
-    assert [path.read_text() for path in cut_short.others] == ["old\n", "old\n"]
-    assert (found["error"]["phase"], "room" in found["error"]["next"]) == ("recover", True)
-
-
-@pytest.fixture
-def lost_file(host_dir, systemd, monkeypatch):
-    """An engine that fails with its new file, beside a file that cannot come back."""
-    systemd.add("engine.service")
-    systemd.hook("engine.service", "restart", "grep -q new %s && exit 1; exit 0" % host_dir.config)
-    other = host_dir.etc / "other.toml"
-    other.write_text("old\n")
-    take_back = swap._take_one_back
-
-    def refuse(root, record, token, entry):
-        if record["path"] == str(other):
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(other))
-        return take_back(root, record, token, entry)
-
-    monkeypatch.setattr(swap, "_take_one_back", refuse)
-    host_dir.answer = host_dir.run(
-        [host_dir.write(host_dir.config, "new\n"), host_dir.write(other, "new\n")], units=RESTART
-    )
-    host_dir.other = other
-    return host_dir
-
-
-TAKE_ONE_BACK = swap._take_one_back
-
-
-def count_restarts(systemd):
-    return systemd.log_file.read_text().split("\n").count("restart engine.service")
-
-
-def test_a_file_that_cannot_come_back_keeps_no_unit_from_running_with_the_others(
-    lost_file, systemd
-):
-    assert (lost_file.config.read_text(), lost_file.other.read_text()) == (CONFIG, "new\n")
-    assert systemd.state("engine.service") == "active"
-    error = lost_file.answer["error"]
-    assert (error["phase"], str(lost_file.other) in error["message"]) == ("rollback", True)
-    assert (lost_file.answer["rolled_back"], lost_file.answer["changed"]) == (False, True)
-    assert lost_file.states() == ["undoing"], "it stays open"
-
-
-@pytest.mark.parametrize("stopped", [False, True])
-def test_a_later_run_starts_what_does_not_run_and_restarts_nothing_that_serves(
-    lost_file, systemd, stopped
-):
-    if stopped:
-        (systemd.units / "engine.service" / "ActiveState").write_text("failed\n")
-    before = count_restarts(systemd)
-    assert lost_file.run([], id="2" * 32)["error"]["phase"] == "recover"
-    assert systemd.state("engine.service") == "active"
-    assert count_restarts(systemd) - before == int(stopped)
-    assert lost_file.states() == ["undoing"]
-
-
-def test_the_engine_gets_the_file_that_comes_back_later(lost_file, systemd, monkeypatch):
-    before = count_restarts(systemd)
-    monkeypatch.setattr(swap, "_take_one_back", TAKE_ONE_BACK)
-    assert lost_file.run([], id="2" * 32)["error"] is None
-    assert lost_file.other.read_text() == "old\n"
-    assert count_restarts(systemd) - before == 1
-
-
-def test_a_unit_that_does_not_come_back_either_is_named_with_the_file(
-    host_dir, systemd, monkeypatch
-):
-    systemd.add("engine.service")
-    systemd.hook("engine.service", "restart", "exit 1")
-    monkeypatch.setattr(swap, "_take_one_back", fail(errno.EROFS))
-    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART)
-    assert found["error"]["phase"] == "rollback"
-    assert "Read-only file system" in found["error"]["message"]
-    assert "Job for engine.service failed" in found["error"]["message"]
-
-
-def test_originals_that_cannot_be_written_keep_no_unit_from_running_with_the_files_from_before(
-    host_dir, systemd, monkeypatch
-):
-    systemd.add("engine.service")
-    systemd.hook("engine.service", "restart", "grep -q new %s && exit 1; exit 0" % host_dir.config)
-    monkeypatch.setattr(rollback.journal_writer, "restore_originals", fail(errno.ENOSPC))
-    found = host_dir.run([host_dir.write(host_dir.config, "new\n")], units=RESTART)
-    assert (host_dir.config.read_text(), systemd.state("engine.service")) == (CONFIG, "active")
-    assert (found["error"]["phase"], host_dir.states()) == ("rollback", ["undoing"])
-    before = count_restarts(systemd)
-    assert host_dir.run([], id="2" * 32)["error"]["phase"] == "recover"
-    assert count_restarts(systemd) == before, "it serves with the files from before"
-
-
-def test_a_later_run_undoes_no_command_again_that_is_undone(host_dir, monkeypatch):
-    """A person may have installed again by then what was taken away. One that failed is tried again,
-    and named again.
-    """
-    log = host_dir.etc / "undone"
-    commands_before = [
-        {"argv": ["true"], "undo": ["sh", "-c", "echo %s >>%s; %s" % (name, log, end)]}
-        for name, end in (("first", "true"), ("second", "false"), ("third", "true"))
-    ]
-    for module, name in ((swap, "_take_one_back"), (swap, "apply")):
-        monkeypatch.setattr(module, name, fail(errno.EROFS))
-    for number, undone in ((1, ["third", "second", "first"]), (2, ["second"]), (3, ["second"])):
-        log.write_text("")
-        found = host_dir.run(
-            [host_dir.write(host_dir.config, "new\n")] if number == 1 else [],
-            id=str(number) * 32,
-            commands_before=commands_before if number == 1 else [],
-        )
-        assert log.read_text().split() == undone
-        assert "exit status 1" in found["error"]["message"]
-        assert host_dir.states() == ["undoing"]
-
-
-def test_a_later_run_switches_no_unit_on_again_that_is_on_again(host_dir, systemd, monkeypatch):
-    """A person, or another tool, may have switched it off again by then. One that would not start
-    is tried again.
-    """
-    names = ["first.path", "second.path"]
-    for name in names:
-        systemd.add(name)
-    systemd.hook("second.path", "start", "exit 1")
-    for module, name in ((swap, "_take_one_back"), (swap, "apply")):
-        monkeypatch.setattr(module, name, fail(errno.EROFS))
-    for number, started in ((1, ["second.path", "first.path"]), (2, ["second.path"])):
-        systemd.log_file.write_text("")
-        host_dir.run(
-            [host_dir.write(host_dir.config, "new\n")] if number == 1 else [],
-            id=str(number) * 32,
-            disable=names if number == 1 else [],
-        )
-        done = systemd.log_file.read_text().splitlines()
-        assert [line.split()[-1] for line in done if line.startswith("start ")] == started
-        assert host_dir.states() == ["undoing"]
-
-
-# --- the journal
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -312,10 +101,6 @@ def test_a_directory_of_the_journal_that_cannot_be_listed_is_not_one_that_holds_
     assert host_dir.config.read_text() == "new\n"
 
 
-# --- before anything is touched
-# ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "baseline, finding",
     [
@@ -358,10 +143,6 @@ def test_a_directory_that_does_not_exist_is_staged_as_an_empty_one(host_dir):
         validate=[{"argv": ["test", "-d", "{stage}/engine"]}],
     )
     assert found["error"] is None
-
-
-# --- what a look asks
-# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -532,10 +313,6 @@ def test_without_proc_nothing_is_known_of_mounts_and_the_rename_decides(host_dir
     assert not preconditions.is_mount_point(str(host_dir.config))
 
 
-# --- units
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("state", ["failed", "active"])
 @pytest.mark.parametrize(
     "more",
@@ -561,76 +338,3 @@ def test_a_runtime_that_listens_and_does_not_answer_is_the_one_to_be_replaced(ru
         assert health.require_replacement(check)["replaces"] == os.getpid()
     finally:
         cri.read_cri_version = version
-
-
-# --- what the host does later
-# -----------------------------------------------------------------------------------------
-
-# What systemd makes of a word in single quotes: systemd.syntax(7), then specifiers, then variables
-# (systemd.service(5), "Command lines").
-ODD = [
-    "/var/lib/gpufleet",
-    "/a b",
-    "/a%n",
-    "/a$HOME",
-    "/a${HOME}b",
-    "/it's",
-    "/back\\slash",
-    '/quo"te',
-    "/semi;colon",
-    "/a'b\\'$%",
-]
-
-
-def read_by_systemd(text):
-    """Return the words of a line as systemd reads them."""
-    words, word, quoted, at = [], "", False, 0
-    while at < len(text):
-        if text[at] == "\\":
-            at += 1
-            word += text[at]
-        elif text[at] == "'":
-            quoted = not quoted
-        elif text[at] == " " and not quoted:
-            words, word = words + [word], ""
-        else:
-            word += text[at]
-        at += 1
-    return words + [word]
-
-
-@pytest.mark.parametrize("base", ODD)
-def test_the_unit_of_the_boot_names_the_journal_wherever_it_lies(host, base):
-    deadline.arm_boot(base, base + "/program/x.py")
-    lines = dict(
-        line.split("=", 1)
-        for line in (host.units / deadline.BOOT_UNIT).read_text().splitlines()
-        if "=" in line
-    )
-    for key in ("ExecStart", "RequiresMountsFor"):
-        assert "%" not in lines[key].replace("%%", ""), "no specifier"
-    words = read_by_systemd(lines["ExecStart"].replace("%%", "%"))
-    assert all("$" not in word.replace("$$", "") for word in words), "no variable"
-    assert [word.replace("$$", "$") for word in words][-3:] == [
-        base + "/program/x.py",
-        "boot",
-        base,
-    ]
-    assert read_by_systemd(lines["RequiresMountsFor"].replace("%%", "%")) == [base]
-
-
-@pytest.mark.parametrize("own", ["", None])
-def test_a_python_that_does_not_know_its_own_path_is_not_what_an_error_names(monkeypatch, own):
-    monkeypatch.setattr(deadline.sys, "executable", own)
-    monkeypatch.setattr(deadline, "PYTHONS", ("/there/is/none", "/nor/here"))
-    with pytest.raises(host_files.HostError) as error:
-        deadline.find_later_python()
-    assert error.value.message.startswith("/there/is/none is no executable file")
-
-
-def test_an_undo_that_does_not_end_at_a_boot_is_reported_with_the_limit_of_a_boot(monkeypatch):
-    monkeypatch.setattr(commands, "run", lambda *_words, **_more: {"rc": None, "timed_out": True})
-    for booting, limit in ((True, rollback.QUICK), (False, health.ENDS_WITHIN)):
-        with pytest.raises(host_files.HostError) as error:
-            rollback._undo({"argv": ["true"], "undo": ["undo"]}, {"ran": []}, booting)
-        assert error.value.message == "undo: no end within %d s" % limit
