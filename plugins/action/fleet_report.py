@@ -16,6 +16,7 @@ from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
+    batch_hosts,
     console,
     gathered,
     host_variables,
@@ -24,7 +25,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     run_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
-    rollout_batch,
     rollout_report,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
@@ -108,7 +108,7 @@ def list_run_results(
     if not args["plan"]:
         return gathered.gather_results(task_vars, args), {}
     plan, hostvars = args["plan"], task_vars["hostvars"]
-    reached = rollout_batch.get_reached_progress(plan, hostvars)
+    reached = batch_hosts.get_reached_progress(plan, hostvars)
     results = {
         host: bounds.limit_result(
             report_host_result(host, plan, host_variables.HostVariables(hostvars, host), reached)

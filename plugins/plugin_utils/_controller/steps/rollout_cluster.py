@@ -13,6 +13,8 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
+    batch_gates,
+    batch_hosts,
     cluster_api,
     clusters,
     console,
@@ -20,7 +22,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     run_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
-    rollout_batch,
     rollout_plan,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls
@@ -68,7 +69,7 @@ def apply_to_clusters(action: ActionBase, task_vars: dict[str, Any]) -> dict[str
     refused = ""
     concerned = list_applied_hosts(args, variables, check)
     closed = (
-        rollout_batch.explain_closed_window(settings.build_rollout_settings(args["settings"]))
+        batch_gates.explain_closed_window(settings.build_rollout_settings(args["settings"]))
         if concerned and args["point"] == "end" and not check
         else ""
     )
@@ -168,7 +169,7 @@ def list_point_hosts(args: Mapping[str, Any], variables: Mapping[str, Any]) -> l
     A rollout that has paused does nothing more: its window is closed, or a person has ended it.
     """
     if args["point"] == "end":
-        reached = rollout_batch.get_reached_progress(args["plan"], variables["hostvars"])
+        reached = batch_hosts.get_reached_progress(args["plan"], variables["hostvars"])
         return (
             []
             if reached.ended
@@ -180,7 +181,7 @@ def list_point_hosts(args: Mapping[str, Any], variables: Mapping[str, Any]) -> l
 
 def has_come_through(variables: Mapping[str, Any], check: bool) -> bool:
     """Tell whether a host came through its change."""
-    return rollout_batch.get_host_word(variables, check) in ("yes", "no")
+    return batch_hosts.get_host_word(variables, check) in ("yes", "no")
 
 
 def has_several_clusters(args: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:

@@ -17,15 +17,16 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
+    batch_hosts,
     claims,
     console,
     host_variables,
     outside,
+    rollout_events,
     unanswered_hosts,
     unreadable_variables,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
-    rollout_batch,
     rollout_settings,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -99,7 +100,7 @@ def plan_fleet(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
     if not args["approvals"]:
         shaped["warnings"] = [*warn_of_sliced_rollout(task_vars), *unsettled]
     if not (args["approvals"] or action._task.check_mode):
-        writer = rollout_batch.EventWriter(action, task_vars, wanted.events)
+        writer = rollout_events.EventWriter(action, task_vars, wanted.events)
         unheard = writer.write(
             progress.Progress(), events.START, events.build_start_event(shaped)
         ).unheard
@@ -172,7 +173,7 @@ def require_fresh(hosts: Mapping[str, Mapping[str, Any]]) -> None:
     stale = [
         host
         for host, of_host in hosts.items()
-        if any(rollout_batch.get_step_result(of_host, name) for name in OF_A_ROLLOUT)
+        if any(batch_hosts.get_step_result(of_host, name) for name in OF_A_ROLLOUT)
     ]
     if stale:
         raise PlanError(messages.CHANGED_BEFORE.fill(hosts=names.show_some_runs(stale)))

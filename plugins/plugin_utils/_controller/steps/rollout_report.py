@@ -13,12 +13,13 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
+    batch_hosts,
     claims,
     console,
     host_variables,
+    rollout_events,
     run_messages,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_batch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
     bounds,
@@ -46,7 +47,7 @@ def report_rollout(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, A
     plan = args["plan"]
     check = bool(action._task.check_mode)
     hostvars = task_vars["hostvars"]
-    reached = rollout_batch.get_reached_progress(plan, hostvars)
+    reached = batch_hosts.get_reached_progress(plan, hostvars)
     results = {
         host: bounds.limit_result(
             get_rollout_result(host, plan, host_variables.HostVariables(hostvars, host), reached)
@@ -77,7 +78,7 @@ def report_rollout(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, A
         if args["settings"] and not check
         else ()
     )
-    writer = rollout_batch.EventWriter(action, task_vars, sink)
+    writer = rollout_events.EventWriter(action, task_vars, sink)
     failures = outcomes.list_failures(results, check, False) if wrong else {}
     stats = {
         "gpufleet_totals": totals,
@@ -101,7 +102,7 @@ def report_rollout(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, A
     begun = [
         host for host, r in results.items() if r.get("standing") not in ("pending", "left out")
     ]
-    warnings = [] if check else rollout_batch.note_host_outcomes(lambda: claims.give_up(begun))
+    warnings = [] if check else rollout_events.note_host_outcomes(lambda: claims.give_up(begun))
     shaped = {**shaped, "warnings": [*writer.result.get("warnings", ()), *warnings]}
     return {**shaped, "ansible_stats": {"data": stats, "per_host": False, "aggregate": False}}
 
@@ -171,16 +172,16 @@ def get_rollout_result(
         return {**about, "standing": "left out", "msg": planned["why"]}
     if planned["state"] == rollout.DONE:
         return {**about, "advice": look.get("advice") or []}
-    drained = rollout_batch.get_step_result(variables, registered.DRAINED)
-    if drained.get("failed") and drained.get("outcome") in rollout_batch.WAITING:
+    drained = batch_hosts.get_step_result(variables, registered.DRAINED)
+    if drained.get("failed") and drained.get("outcome") in batch_hosts.WAITING:
         return {
             **about,
-            "standing": rollout_batch.WAITING[drained["outcome"]],
+            "standing": batch_hosts.WAITING[drained["outcome"]],
             "msg": drained.get("why") or drained.get("msg"),
         }
     converged, steps = (
-        rollout_batch.get_converged_result(variables),
-        rollout_batch.list_other_steps(variables),
+        batch_hosts.get_converged_result(variables),
+        batch_hosts.list_other_steps(variables),
     )
     step = variables.get(registered.ROLLOUT_STEP) or {}
     if host in (step.get("unstarted") or ()) or (not converged and not any(steps)):
@@ -223,10 +224,8 @@ def list_second_look_notes(
     host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> list[str]:
     """Return what the second look found beside the reasons to fail; [] if there was no second look."""
-    second = rollout_batch.get_second_look(host, plan, variables)
+    second = batch_hosts.get_second_look(host, plan, variables)
     return [
         *(health.list_health_notes(second) if second.after else ()),
-        *health.list_diagnosis_notes(
-            rollout_batch.get_step_result(variables, registered.DIAGNOSIS)
-        ),
+        *health.list_diagnosis_notes(batch_hosts.get_step_result(variables, registered.DIAGNOSIS)),
     ]

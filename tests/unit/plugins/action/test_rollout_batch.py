@@ -9,9 +9,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import host_variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    batch_gates,
+    batch_hosts,
+    host_variables,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
-    rollout_batch,
     rollout_report,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
@@ -53,7 +56,7 @@ def hosts(**steps: Any) -> dict[str, dict[str, Any]]:
 def test_a_gate_goes_on_from_the_batch_before(
     number: int, steps: dict[str, Any], done: int
 ) -> None:
-    assert rollout_batch.get_progress_before_batch(PLAN, number, hosts(**steps)).done == done
+    assert batch_hosts.get_progress_before_batch(PLAN, number, hosts(**steps)).done == done
 
 
 @pytest.mark.parametrize(
@@ -63,7 +66,7 @@ def test_a_gate_goes_on_from_the_batch_before(
 def test_a_gate_that_does_not_know_what_was_lost_lets_nobody_start_and_the_report_comes(
     steps: dict[str, Any],
 ) -> None:
-    found = rollout_batch.get_progress_before_batch(PLAN, 1, hosts(**steps))
+    found = batch_hosts.get_progress_before_batch(PLAN, 1, hosts(**steps))
     assert "the result of batch 1 of the rollout is not known" in found.ended
     assert not found.paused
     assert set(progress.map_held_hosts(found, {"gpu3": "a"})) == {"gpu3"}
@@ -79,7 +82,7 @@ def test_a_gate_that_does_not_know_what_was_lost_lets_nobody_start_and_the_repor
     ],
 )
 def test_the_report_has_the_last_step_that_any_host_knows(steps: dict[str, Any], done: int) -> None:
-    assert rollout_batch.get_reached_progress(PLAN, hosts(**steps)).done == done
+    assert batch_hosts.get_reached_progress(PLAN, hosts(**steps)).done == done
 
 
 ABOUT = {"class": "a", "state": rollout.DO}
@@ -113,7 +116,7 @@ def test_a_host_that_started_and_has_no_result_is_lost_and_not_pending(
 def test_a_gate_takes_a_host_that_started_and_has_no_result_for_lost(
     variables: dict[str, Any], said: str
 ) -> None:
-    assert rollout_batch.get_host_word(variables, check=False) == said
+    assert batch_hosts.get_host_word(variables, check=False) == said
 
 
 @pytest.mark.parametrize(
@@ -141,7 +144,7 @@ def test_a_gate_takes_a_host_that_started_and_has_no_result_for_lost(
     ],
 )
 def test_a_host_that_took_longer_than_it_may_is_lost(failure: dict[str, Any], lost: bool) -> None:
-    found = rollout_batch.get_converged_result(
+    found = batch_hosts.get_converged_result(
         {registered.FAILURE: {"kept": failure}, registered.CONVERGED: {"changed": True}}
     )
     assert bool(found.get("unreachable")) is lost
@@ -160,7 +163,7 @@ FAR = [
 def test_a_run_until_its_canaries_pauses_before_the_first_wave(
     until: str, wave: Any, why: str
 ) -> None:
-    found = rollout_batch.limit_to_wave(
+    found = batch_gates.limit_to_wave(
         progress.Progress(), settings.build_rollout_settings({"until": until}), wave
     )
     assert (found.ended.startswith(why), bool(found.ended), found.paused) == (

@@ -12,8 +12,10 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import outside
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_batch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    batch_gates,
+    outside,
+)
 
 ANSWERS = [
     # what an address answers, and what is said of it
@@ -43,7 +45,7 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
 
 @pytest.mark.parametrize(("port", "said"), ANSWERS, indirect=["port"])
 def test_an_address_that_is_not_well(port: int, said: str) -> None:
-    why = rollout_batch.explain_gate_answer(
+    why = batch_gates.explain_gate_answer(
         (f"http://user:secret@127.0.0.1:{port}/alerts?token=secret",)
     )
     assert said in why
@@ -60,7 +62,7 @@ def test_an_address_that_is_not_well(port: int, said: str) -> None:
     ],
 )
 def test_an_address_that_is_none(address: str, said: str) -> None:
-    why = rollout_batch.explain_gate_answer((address,))
+    why = batch_gates.explain_gate_answer((address,))
     assert why.startswith(said)
     assert "secret" not in why
 
@@ -80,9 +82,9 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("command", "said"), COMMANDS)
 def test_a_command_that_is_not_well(command: list[str], said: str) -> None:
-    assert rollout_batch.explain_gate_answer(tuple(command)) == said
+    assert batch_gates.explain_gate_answer(tuple(command)) == said
 
 
 def test_a_command_that_does_not_end_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outside, "COMMAND_SECONDS", 0.1)
-    assert rollout_batch.explain_gate_answer(("sleep", "60")) == "sleep did not end within 0.1 s"
+    assert batch_gates.explain_gate_answer(("sleep", "60")) == "sleep did not end within 0.1 s"

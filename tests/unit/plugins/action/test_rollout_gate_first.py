@@ -8,7 +8,9 @@ on with while it is not well.
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_batch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    batch_gates,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     progress,
     settings,
@@ -36,6 +38,6 @@ def test_the_first_batch_does_not_begin_while_the_check_is_not_well(
 ) -> None:
     wanted = settings.build_rollout_settings({"gate_check": check, "gate_retries": 0})
     assert (
-        rollout_batch.ask_gate_before_first(progress.Progress(ended=ended), wanted, number).ended
+        batch_gates.ask_gate_before_first(progress.Progress(ended=ended), wanted, number).ended
         == why
     )

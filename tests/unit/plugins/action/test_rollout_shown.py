@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import console
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    batch_hosts,
+    console,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_batch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     events,
@@ -50,9 +53,7 @@ SAYS = [
 @pytest.mark.parametrize("variables", SAYS)
 def test_the_line_of_a_host_is_escaped(variables: dict[str, Any], shown: list[str]) -> None:
     sick = (
-        health.explain_ill_health(
-            rollout_batch.get_second_look("gpu1", PLAN, {**LOOK, **variables})
-        )
+        health.explain_ill_health(batch_hosts.get_second_look("gpu1", PLAN, {**LOOK, **variables}))
         if registered.SOAK_COMMAND in variables
         else ""
     )
