@@ -53,6 +53,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     messages as engine_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    checks,
     config,
     messages,
     releases,
@@ -374,7 +375,7 @@ def list_adoption_patterns(layers: tuple[config.Layer, ...]) -> list[str]:
     for layer in layers:
         for name, table in layer.handlers.items():
             lines.append(rf"(?:# )?\[crio\.runtime\.runtimes\.{re.escape(name)}\]")
-            lines.extend(crio_plan.allow_value_pattern(key, value) for key, value in table.items())
+            lines.extend(checks.allow_value_pattern(key, value) for key, value in table.items())
     return lines
 
 

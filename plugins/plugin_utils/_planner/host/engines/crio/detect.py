@@ -51,6 +51,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     adoption,
     base,
+    checks,
     config,
     left_alone,
     messages,
@@ -386,8 +387,8 @@ def _plan_drop_in(
         changes=changes,
         expect_files=list_expected_checksums(facts),
         expect_units=get_expected_unit(instance),
-        stage_files=crio_plan.stage_crio_files(facts) if acts else (),
-        validate=crio_plan.validate_staged_crio(
+        stage_files=checks.stage_crio_files(facts) if acts else (),
+        validate=checks.validate_staged_crio(
             facts, instance, desired, adoption.list_adoption_patterns(gone)
         )
         if acts
@@ -537,7 +538,7 @@ def plan_crio_restart(
         policy,
         instance,
         Restart(instance.unit, "restart", messages.READS_AT_START.fill()),
-        crio_plan.build_crio_health_check(
+        checks.build_crio_health_check(
             instance, config.parse_crio_minor(instance.version), desired
         ),
         left=messages.CRIO_RESTART_LEFT.fill(unit=instance.unit),

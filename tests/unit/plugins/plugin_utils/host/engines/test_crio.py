@@ -27,6 +27,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    checks,
+    releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     config as crio_config,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
@@ -34,9 +38,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     plan as crio_plan,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
-    releases,
 )
 
 from tests.unit import operators
@@ -456,7 +457,7 @@ def test_options_that_cannot_work_are_refused(policy: Policy, code: str, where: 
 def test_lines_of_a_value_that_was_not_sent_may_come_and_go(line: str) -> None:
     """`crio config` prints a list's items in lines of their own, and an item may have quotes in it."""
     assert re.fullmatch(
-        crio_plan.allow_value_pattern("monitor_env", toml_file.Hidden("1", "", None, (0, 0), "")),
+        checks.allow_value_pattern("monitor_env", toml_file.Hidden("1", "", None, (0, 0), "")),
         line.strip(),
     )
 

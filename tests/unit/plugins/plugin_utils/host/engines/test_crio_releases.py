@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Instance,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    checks,
     plan,
     releases,
 )
@@ -51,7 +52,7 @@ def test_a_change_is_proven_by_what_the_release_says(version: tuple[int, int]) -
         unwanted_default=(),
         cdi_dirs=(),
     )
-    (check,) = plan.build_crio_health_check(instance, version, desired)
+    (check,) = checks.build_crio_health_check(instance, version, desired)
     assert check["require"] == REQUIRED[version]
 
 
