@@ -1,13 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verification's host side: its bytes against those of the protobuf library, and a scripted
-runtime that plays each mishap.
-"""
+"""What a case finds, what is told of a call that fails, and that everything is removed afterwards."""
 
 import errno
 import os
-import struct
 import subprocess
 
 import pytest
@@ -16,179 +13,22 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_te
 )
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import grpc_wire
 
-IMAGE = "localhost/probe:lab"
-GPU0, GPU1, CONTROL = "/dev/gpufleet-test0", "/dev/gpufleet-test1", "/dev/gpufleet-testctl"
-NODES = [
-    {"path": GPU0, "rdev": [195, 0], "expect": "allowed"},
-    {"path": GPU1, "rdev": [195, 1], "expect": "refused"},
-    {"path": CONTROL, "rdev": [195, 255], "expect": "optional"},
-]
-
-SANDBOX = {
-    "metadata": {"name": "n", "uid": "u", "namespace": "s"},
-    "log_directory": "/run/x",
-    "labels": {"gpufleet-check": "1"},
-    "linux": {
-        "cgroup_parent": "system.slice",
-        "security_context": {"namespace_options": {"network": 2, "pid": 1}},
-    },
-}
-CASE = {
-    "env": {"B": "2", "A": "1"},
-    "mounts": [["/dev/null", "/c"]],
-    "annotations": {"a.b/c": "d"},
-    "capabilities": ["SYS_ADMIN"],
-    "devices": ["v/c=0"],
-}
-# Serialised by the protobuf library from k8s.io/cri-api 0.36's api.proto, with the same values.
-BYTES = [
-    (
-        "RunPodSandboxRequest",
-        {"config": SANDBOX, "runtime_handler": "special"},
-        (
-            "0a400a090a016e1201751a01731a062f72756e2f7832130a0e677075666c6565742d636865636b12013142160a0c73797374656d2e736c69636512060a04080210"
-            "0112077370656369616c"
-        ),
-    ),
-    (
-        "CreateContainerRequest",
-        {
-            "pod_sandbox_id": "s1",
-            "config": container_test_entry.build_container_config(CASE, "i"),
-            "sandbox_config": SANDBOX,
-        },
-        (
-            "0a02733112a8010a070a05636865636b12070a0169920101691a072f62696e2f73681a022d631a0e6578656320736c6565702036303032060a0141120131320"
-            "60a01421201323a110a022f6312092f6465762f6e756c6c18014a130a0e677075666c6565742d636865636b120131520a0a05612e622f631201645a09636865"
-            "636b2e6c6f677a1e121c0a120a054d4b4e4f440a095359535f41444d494e1a04080210012a008a01070a05762f633d301a400a090a016e1201751a01731a062"
-            "f72756e2f7832130a0e677075666c6565742d636865636b12013142160a0c73797374656d2e736c69636512060a0408021001"
-        ),
-    ),
-    (
-        "ExecSyncRequest",
-        {"container_id": "c1", "cmd": ["sh"], "timeout": 300},
-        "0a0263311202736818ac02",
-    ),
-    (
-        "ListPodSandboxRequest",
-        {"filter": {"label_selector": {"gpufleet-check": "1"}}},
-        "0a151a130a0e677075666c6565742d636865636b120131",
-    ),
-    ("ImageStatusRequest", {"image": {"image": "i"}}, "0a030a0169"),
-    ("StopContainerRequest", {"container_id": "c1", "timeout": 0}, "0a026331"),
-]
-ANSWERS = [
-    (
-        "ExecSyncResponse",
-        "0a026f0a12016518ac02",
-        {"stdout": b"o\n", "stderr": b"e", "exit_code": 300},
-    ),
-    (
-        "ListPodSandboxResponse",
-        "0a130a036f6c64208094ebdc032a060a01611201620a110a036e65771801208080c6ecc19183bd18",
-        {
-            "items": [
-                {"id": "old", "state": 0, "created_at": 1000000000},
-                {"id": "new", "state": 1, "created_at": 1763736000000000000},
-            ]
-        },
-    ),
-    (
-        "ImageStatusResponse",
-        "0a140a087368613235363a3112016920073a030a0169",
-        {"image": {"id": "sha256:1"}},
-    ),
-    ("ImageStatusResponse", "", {"image": None}),
-    ("StopContainerResponse", "", {}),
-]
-
-
-@pytest.mark.parametrize("name, values, expected", BYTES, ids=[row[0] for row in BYTES])
-def test_requests_are_the_bytes_of_the_protobuf_library(name, values, expected):
-    assert container_test_entry.encode_message(name, values).hex() == expected
-
-
-@pytest.mark.parametrize("name, data, expected", ANSWERS)
-def test_answers_are_read_as_the_protobuf_library_wrote_them(name, data, expected):
-    assert container_test_entry.decode_message(name, bytes.fromhex(data)) == expected
-
-
-class Runtime(object):
-    """A runtime that answers as it is told: method -> text, message or exception; the rest goes
-    well.
-    """
-
-    def __init__(self, said="", **answers):
-        self.said, self.answers, self.calls = said, answers, []
-        # of each question about one sandbox, the oldest first; the last one stays
-        self.states = [container_test_entry.SANDBOX_READY]
-
-    def state(self):
-        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
-
-    def __call__(self, path, service, method, request, timeout):
-        values = container_test_entry.decode_message(method + "Request", request)
-        self.calls.append((method, values))
-        answer = self.answers.get(method, {})
-        if isinstance(answer, list):
-            answer = answer.pop(0) if answer else {}
-        if isinstance(answer, Exception):
-            raise answer
-        usual = {
-            "ImageStatus": {"image": {"id": "sha256:1"}},
-            "RunPodSandbox": {"pod_sandbox_id": "pod-1"},
-            "CreateContainer": {"container_id": "container-1"},
-            "ExecSync": {"stdout": self.said.encode()},
-        }
-        if method == "ListPodSandbox" and values["filter"]["id"]:
-            usual[method] = {"items": [{"id": "pod-1", "state": self.state()}]}
-        return container_test_entry.encode_message(
-            method + "Response", dict(usual.get(method, {}), **answer)
-        )
-
-    @property
-    def methods(self):
-        return [method for method, _values in self.calls]
-
-
-PHRASES = ["no shell", "(?:busy|broken|[a-z]+ not found)"]
-AGAIN = ["broken"]
-
-
-@pytest.fixture(autouse=True)
-def no_waits(monkeypatch):
-    """Let a sandbox end at the second question, without a pause."""
-    monkeypatch.setattr(container_test_entry.time, "sleep", lambda _seconds: None)
-    monkeypatch.setattr(container_test_entry, "TAKEN_SECONDS", 0.05)
-
-
-def verify(runtime, tmp_path, **case):
-    wanted = dict(
-        {"name": "one", "socket": "/run/x.sock", "nodes": NODES, "list": "/dev/gpufleet-test*"},
-        **case,
-    )
-    request = {
-        "schema": 1,
-        "image": IMAGE,
-        "log_parent": str(tmp_path),
-        "cases": [wanted],
-        "phrases": PHRASES,
-        "again": AGAIN,
-    }
-    return container_test_entry.run(request, runtime)
-
-
-def lines(*rows):
-    return "".join("|".join(row) + "\n" for row in rows)
-
-
-ENXIO = "sh: can't open X: No such device or address"
-EPERM = "/bin/sh: 1: cannot open X: Operation not permitted"
-EACCES = "sh: line 1: X: Permission denied"
-GOOD = lines(
-    ("listed", GPU0, ""), ("there", GPU0, ENXIO), ("made", GPU1, EPERM), ("made", CONTROL, EPERM)
+from .conftest import (
+    CASE,
+    CONTROL,
+    ENXIO,
+    EPERM,
+    GOOD,
+    GPU0,
+    GPU1,
+    IMAGE,
+    NODES,
+    Runtime,
+    lines,
+    verify,
 )
 
+EACCES = "sh: line 1: X: Permission denied"
 # what the container said, and the problems that must be told
 VERDICTS = [
     ("as it should be, no driver behind", GOOD, []),
@@ -336,111 +176,6 @@ def test_a_shell_that_fails_is_an_error(tmp_path):
     }
 
 
-def test_a_sandbox_taken_away_by_a_node_agent_is_tried_again(tmp_path):
-    gone = grpc_wire.CriError(container_test_entry.NOT_FOUND, "sandbox not found")
-    runtime = Runtime(GOOD, CreateContainer=[gone, gone])
-    assert verify(runtime, tmp_path)["cases"][0]["ok"]
-    assert runtime.methods.count("RunPodSandbox") == 3
-
-
-def test_a_sandbox_that_is_taken_away_each_time_is_an_error(tmp_path):
-    gone = [
-        grpc_wire.CriError(container_test_entry.NOT_FOUND, "sandbox not found") for _try in range(9)
-    ]
-    runtime = Runtime(GOOD, CreateContainer=gone)
-    assert verify(runtime, tmp_path)["cases"][0]["error"]["step"] == "CreateContainer"
-    assert runtime.methods.count("RunPodSandbox") == container_test_entry.TRIES
-
-
-# how the container of a sandbox ends that was stopped meanwhile, by the states of its sandbox
-TAKEN = [
-    ("at once", [1], 1, True),
-    ("a moment later", [0, 0, 1], 1, True),
-    ("five times", [1], 5, True),
-    ("each time", [1], 99, False),
-    ("not at all: it is evidence", [0], 1, False),
-]
-
-
-@pytest.mark.parametrize(
-    "states, times, ok", [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN]
-)
-def test_a_sandbox_that_was_stopped_under_a_case_is_no_evidence(states, times, ok, tmp_path):
-    """A kubelet kills the container of a sandbox that it does not know, and then the sandbox."""
-    killed = [{"exit_code": 137} for _try in range(times)]
-    runtime = Runtime(GOOD, ExecSync=killed)
-    runtime.states = list(states)
-    (case,) = verify(runtime, tmp_path)["cases"]
-    assert case["ok"] is ok
-    tries = runtime.methods.count("RunPodSandbox")
-    most = container_test_entry.TAKEN_TRIES if states != [0] else 1
-    assert tries == min(times + 1, most)
-    assert len(case["again"]) == tries - 1
-    assert runtime.methods.count("RemovePodSandbox") == tries
-
-
-# the words of the engine, how often it says them, whether the case is carried through, and what was
-# noted of each earlier try
-STARTED_AGAIN = [
-    ("once", "broken: token=x", 1, True, 1),
-    ("twice", "broken: token=x", 2, True, 2),
-    ("each time", "broken: token=x", 9, False, 2),
-    ("words that are evidence", "busy: token=x", 1, False, 0),
-    ("words that stay on the host", "token=broke", 1, False, 0),
-]
-
-
-@pytest.mark.parametrize(
-    "said, times, ok, noted",
-    [row[1:] for row in STARTED_AGAIN],
-    ids=[row[0] for row in STARTED_AGAIN],
-)
-def test_a_runtime_that_ended_before_it_read_the_case_is_started_again(
-    said, times, ok, noted, tmp_path
-):
-    failures = [grpc_wire.CriError(2, "gRPC status 2", said) for _try in range(times)]
-    runtime = Runtime(GOOD, StartContainer=failures)
-    (case,) = verify(runtime, tmp_path)["cases"]
-    assert (case["ok"], case["again"]) == (ok, ["StartContainer: broken"] * noted)
-    assert bool(case["error"]) is not ok
-    sandboxes = runtime.methods.count("RunPodSandbox")
-    assert sandboxes == noted + 1
-    assert runtime.methods.count("RemovePodSandbox") == sandboxes, "each try is cleaned up after"
-
-
-@pytest.mark.parametrize("step", ["create", "start"])
-def test_so_it_is_with_an_engine_that_speaks_http(step, tmp_path, monkeypatch):
-    asked = []
-
-    def call(self, at, method, target, body=None):
-        asked.append(at)
-        if at == step and asked.count(at) == 1:
-            return 500, b'{"message": "runtime broken: token=x"}'
-        said = b"\1\0\0\0" + struct.pack(">I", len(GOOD)) + GOOD.encode()
-        return 200, {"logs": said, "wait": b'{"StatusCode": 0}'}.get(at, b'{"Id": "c"}')
-
-    monkeypatch.setattr(container_test_entry.HttpEngine, "call", call)
-    monkeypatch.setattr(container_test_entry.HttpEngine, "clean_earlier", lambda *_words: None)
-    (case,) = verify(None, tmp_path, create={})["cases"]
-    assert (case["ok"], case["again"]) == (True, [step + ": broken"])
-    assert asked.count("remove") == asked.count("create") - (step == "create")
-
-
-def test_so_it_is_with_an_engine_without_a_daemon(tmp_path, monkeypatch):
-    failures = [{"rc": 126, "stderr": b"Error: OCI runtime broken: token=x"}]
-
-    def answer(argv, *_words, **_more):
-        usual = {"rc": 0, "stdout": GOOD.encode(), "stderr": b"", "timed_out": False}
-        failed = failures.pop() if argv[1] == "run" and failures else {}
-        return dict(dict(usual, truncated=False), **failed)
-
-    monkeypatch.setattr(container_test_entry.commands, "run", answer)
-    (case,) = verify(None, tmp_path, run=["podman", "run"], image_there=["podman", "image"])[
-        "cases"
-    ]
-    assert (case["ok"], case["again"]) == (True, ["run: exit status 126: broken"])
-
-
 def test_what_cannot_be_removed_is_told(tmp_path):
     answer = verify(
         Runtime(GOOD, RemovePodSandbox=grpc_wire.CriError(2, "gRPC status 2", "busy: token=x")),
@@ -523,10 +258,8 @@ def test_an_engine_that_cannot_look_for_an_image_is_not_without_it(
         }
 
     monkeypatch.setattr(container_test_entry.commands, "run", answer)
-    monkeypatch.setitem(globals(), "PHRASES", ["no such thing"])
-    (case,) = verify(
-        None, tmp_path, run=["podman", "run"], image_there=["podman", "image", "exists"]
-    )["cases"]
+    commands = {"run": ["podman", "run"], "image_there": ["podman", "image", "exists"]}
+    (case,) = verify(None, tmp_path, phrases=["no such thing"], **commands)["cases"]
     assert (case["error"] or {}).get("step") == step
     assert (case["error"] or {}).get("message") == message
 
