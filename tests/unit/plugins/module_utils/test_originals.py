@@ -5,27 +5,18 @@
 the file, never passed over.
 """
 
-import hashlib
-import hmac
 import json
 import os
 import re
-import shutil
-import time
-import urllib.parse
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     journal,
     journal_queries,
-    keyed,
     observe,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
-    journal_writer,
-)
 
-from .conftest import CONFIG, RESTART, told
+from .conftest import CONFIG, RESTART, put, told
 
 
 def restore(path, **more):
@@ -36,11 +27,6 @@ def kept(host_dir, name):
     return os.path.join(
         journal.get_original_directory(host_dir.journal, str(host_dir.config)), name
     )
-
-
-def put(path, data):
-    with open(path, "wb") as stream:
-        stream.write(data)
 
 
 def changed_meta(host_dir, **more):
@@ -91,8 +77,6 @@ DAMAGE = {
         "does not say sha256_after",
     ),
 }
-
-
 BY_HAND = "Bring the file into the intended state by hand, then remove that directory"
 STEPS = {"another schema": "Restore the host with that release"}
 
@@ -259,13 +243,9 @@ def test_a_look_says_how_the_file_is_now(host_dir, present, now, trouble):
     assert (trouble or "") in (found["trouble"] or "")
 
 
-# --- the bytes of one transaction
-# -----------------------------------------------------------------------------------------
-
-
 def spoil(host_dir, text):
-    """A hook's shell commands: someone or something spoils what the journal keeps, and the second
-    name of the old file is gone.
+    """Return shell commands for a hook. They spoil what the journal keeps, and take away the second
+    name of the old file.
     """
     entry = os.path.join(host_dir.journal, "journal", "*")
     return "rm -rf %s/etc/.gpufleet-*; printf %s > $(ls -d %s/0.before); exit 1" % (
@@ -290,10 +270,6 @@ def test_a_spoilt_copy_of_this_very_transaction_is_not_written_either(host_dir, 
     )
     assert host_dir.config.read_text() == "ours\n", "left as it is, and named"
     assert not host_dir.dropin.exists(), "the other file is as before"
-
-
-# --- a foreign line
-# --------------------------------------------------------------------------------------------------
 
 
 # An engine that does not live with ours, and someone who writes a line to its configuration
@@ -370,10 +346,6 @@ def test_without_a_foreign_line_no_copy_is_left(host_dir, systemd):
     assert os.listdir(os.path.join(host_dir.journal, "originals")) == []
 
 
-# --- a journal that is cleared while a transaction is at work
-# -------------------------------------------------------------
-
-
 @pytest.mark.parametrize("earlier", [False, True], ids=["first change", "later change"])
 @pytest.mark.parametrize(
     "works, times",
@@ -422,162 +394,3 @@ def test_a_journal_that_is_cleared_meanwhile_is_written_again(
         assert (found["rolled_back"], found["changed"]) == (True, False)
         assert host_dir.tree() == before
         assert list(host_dir.originals()) == ([str(host_dir.config)] if earlier else [])
-
-
-# --- what lies beside the files
-# ---------------------------------------------------------------------------------------------
-
-DEAD, ALIVE = "d" * 32, "a" * 32
-
-
-def left_beside(host_dir, token, name="0acfdb3a", age=7200, mode="dir"):
-    place = host_dir.directory / "etc" / (".gpufleet-%s-%s" % (token, name))
-    if mode == "dir":
-        place.mkdir()
-        (place / "old").write_text("the old bytes\n")
-    elif mode == "link":
-        place.symlink_to(host_dir.etc)
-    else:
-        place.write_text("")
-    then = time.time() - age
-    os.utime(str(place), (then, then), follow_symlinks=False)
-    return str(place)
-
-
-def test_names_that_nobody_refers_to_are_told_and_removed(host_dir):
-    stray = left_beside(host_dir, DEAD)
-    beside = [str(host_dir.directory / "etc"), str(host_dir.etc), "/no/such/directory"]
-    assert journal_queries.look_at_journal("", host_dir.journal, stray_globs=beside)["strays"] == [
-        stray
-    ]
-    found = host_dir.run([], id="2" * 32, strays=[stray])
-    assert (found["error"], found["swept"]) == (None, [stray])
-    assert not os.path.lexists(stray)
-    assert host_dir.config.read_text() == CONFIG
-    assert journal_queries.look_at_journal("", host_dir.journal, stray_globs=beside)["strays"] == []
-
-
-@pytest.mark.parametrize("case", ["open", "at work", "new", "a link", "a file", "another name"])
-def test_what_may_be_needed_or_is_not_ours_is_left(host_dir, case):
-    if case == "open":
-        host_dir.run([host_dir.write(host_dir.config, "x\n")], id=ALIVE)
-        put(
-            os.path.join(
-                host_dir.journal, "open", journal.list_transaction_names(host_dir.journal)[0]
-            ),
-            b"",
-        )
-    kinds = {"a link": "link", "a file": "file"}
-    place = left_beside(
-        host_dir, ALIVE, age=60 if case == "new" else 7200, mode=kinds.get(case, "dir")
-    )
-    if case == "another name":
-        os.rename(place, place + "x")
-        place += "x"
-    if case == "at work":
-        with journal_writer.hold_transaction_lock(
-            host_dir.journal, "somebody", keep=True, token=ALIVE
-        ):
-            assert (
-                journal_queries.look_at_journal(
-                    "", host_dir.journal, stray_globs=[os.path.dirname(place)]
-                )["strays"]
-                == []
-            )
-    else:
-        assert (
-            journal_queries.look_at_journal(
-                "", host_dir.journal, stray_globs=[os.path.dirname(place)]
-            )["strays"]
-            == []
-        )
-        found = host_dir.run([], id="2" * 32, strays=[place])
-        assert not found["swept"]
-        assert (found["error"] is None) == (case != "another name"), (
-            "what is no such name is no request"
-        )
-    assert os.path.lexists(place)
-
-
-@pytest.mark.parametrize(
-    "path", ["/etc/a b", "/etc/ä%41+~", "/x" * 150, "/%", "/etc/containerd/config.toml"]
-)
-def test_the_name_of_an_original_is_as_of_the_standard_library(path):
-    name = journal.quote_path(path)
-    assert name == urllib.parse.quote(path, safe="~")  # before 3.7 it took "~" for a special sign
-    assert journal.unquote_path(name) == path == urllib.parse.unquote(name)
-
-
-def test_a_keyed_digest_is_the_hmac_of_the_standard_library():
-    for data in (b"", b"x", b"y" * 1000):
-        assert (
-            keyed._digest_keyed(b"kind", data)
-            == hmac.new(keyed._read_key(), b"kind:" + data, hashlib.sha256).hexdigest()
-        )
-
-
-SPEC = "# theirs\nkind: x/y\npassword: /hunter2\n"
-# What became of a spec that a transaction wrote -> whether all of it may travel.
-WRITTEN = {
-    "as it was written": (lambda host_dir: None, True),
-    "edited since": (
-        lambda host_dir: put(str(host_dir.dropin), (SPEC + "more: 1\n").encode("utf-8")),
-        False,
-    ),
-    "no longer ours": (lambda host_dir: told_of(host_dir, forget=True), False),
-    "another file's digest": (lambda host_dir: told_of(host_dir, sha256_after="0" * 64), False),
-    "damaged": (lambda host_dir: put(told_in(host_dir), b"[]"), False),
-    "anybody may write to the journal": (lambda host_dir: os.chmod(host_dir.journal, 0o777), False),
-    "no journal": (lambda host_dir: shutil.rmtree(host_dir.journal), False),
-}
-
-
-def told_in(host_dir):
-    return os.path.join(
-        journal.get_original_directory(host_dir.journal, str(host_dir.dropin)), "meta.json"
-    )
-
-
-def told_of(host_dir, **more):
-    put(
-        told_in(host_dir),
-        json.dumps(dict(journal.read_json(told_in(host_dir)), **more)).encode("utf-8"),
-    )
-
-
-@pytest.mark.parametrize("case", sorted(WRITTEN))
-def test_a_spec_travels_whole_only_as_a_transaction_wrote_it(host_dir, case):
-    """Whatever else it is, it is read place by place, by name, by pattern and for what it points
-    at.
-    """
-    host_dir.run([host_dir.write(host_dir.dropin, SPEC)])
-    WRITTEN[case][0](host_dir)
-    keep = {
-        "format": "document",
-        "places": [[["kind"], ["split", "/", "name", {"*": "name"}]]],
-        "journal": host_dir.journal,
-    }
-    path = str(host_dir.dropin)
-    questions = [
-        {"id": "file", "kind": "file", "path": path, "keep": keep},
-        {"id": "glob", "kind": "glob", "pattern": path, "keep": keep},
-        {
-            "id": "paths",
-            "kind": "mentioned",
-            "pattern": path,
-            "find": [r"(/hunter2)"],
-            "keep": keep,
-        },
-        {
-            "id": "elsewhere",
-            "kind": "file",
-            "path": path,
-            "keep": {"format": "document", "places": []},
-        },
-    ]
-    found = observe.run({"schema": 1, "root": "/", "questions": questions})["answers"]
-    shown = [found["file"]["content"], found["glob"]["files"][0]["content"]]
-    assert [content == SPEC for content in shown] == [WRITTEN[case][1]] * 2
-    assert ["hunter2" in content for content in shown] == [WRITTEN[case][1]] * 2
-    assert "hunter2" not in found["elsewhere"]["content"]
-    assert sorted(found["paths"]["paths"]) == (["/hunter2"] if WRITTEN[case][1] else [])
