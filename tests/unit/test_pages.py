@@ -7,10 +7,15 @@ that modules share.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import deviations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
     cdi_versions,
@@ -22,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pages = tool_modules.loaded("pages")
 cdi_tables = tool_modules.loaded("cdi_tables")
 options = tool_modules.loaded("options")
+message_tables = tool_modules.loaded("message_tables")
 FOLLOWS = {str(path.relative_to(ROOT)): text for path, text in options.files()}
 
 
@@ -71,3 +77,62 @@ def test_the_variables_that_people_need_first_are_ten() -> None:
 def test_no_intended_difference_is_named_twice() -> None:
     topics = [deviation.topic for deviation in deviations.DEVIATIONS]
     assert len(topics) == len(set(topics))
+
+
+MESSAGES: dict[str, Sentence] = {
+    row.code: row
+    for path in message_tables.find_tables().values()
+    for row in message_tables.read_rows(path).values()
+}
+OUTPUT = re.compile(r"^ *```text\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r" \[([a-z0-9-]+\.[a-z0-9-]+)\]")
+
+
+def build_rule(row: Sentence) -> re.Pattern[str]:
+    """Return the rule for a sentence with its code. Any text may stand for a value, and for the step
+    of a row without one.
+    """
+
+    def spell(template: str) -> str:
+        return re.sub(r"\\\{\w+\\\}", ".+", re.escape(template))
+
+    step = row.next and row.next[0].upper() + row.next[1:].removesuffix(".")
+    why = rf" \({spell(row.why)}\)" if row.why else ""
+    following = rf"\. {spell(step)}" if step else r"(?:\. .+)?"
+    # a playbook that ends before its first task says so before the code
+    nothing = rf"(?:\. {MESSAGES['action.nothing-done'].what})?"
+    return re.compile(rf"{spell(row.what)}{why}{following}{nothing} \[{re.escape(row.code)}\]")
+
+
+def list_shown_messages(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each message that a page shows as output, up to its code, and the code."""
+    for block in OUTPUT.findall(text):
+        words, start = " ".join(block.split()), 0
+        for code in CODE.finditer(words):
+            if code[1] in MESSAGES:
+                yield words[start : code.end()], code[1]
+                start = code.end()
+
+
+SHOWING = {
+    page.name: shown
+    for page in sorted((ROOT / "docs").glob("*.md"))
+    if (shown := [*list_shown_messages(page.read_text())])
+}
+
+
+def test_a_message_is_compared_with_the_row_of_its_code() -> None:
+    rule = build_rule(Sentence("demo.code", "{path} is off", why="it is", next="turn it on."))
+    assert rule.search("gpu1: /a b is off (it is). Turn it on [demo.code]")
+    assert not rule.search("gpu1: /a b is off (it was). Turn it on [demo.code]")
+    assert not rule.search("gpu1: /a b is off (it is). Turn it on [demo.other]")
+
+
+@pytest.mark.parametrize("page", SHOWING)
+def test_a_message_that_a_page_shows_is_the_row_of_its_code(page: str) -> None:
+    wrong = [words for words, code in SHOWING[page] if not build_rule(MESSAGES[code]).search(words)]
+    assert wrong == []
+
+
+def test_the_pages_for_a_night_show_messages() -> None:
+    assert {"driver.md", "gpu-health.md", "platform.md", "rollout-driver.md"} <= set(SHOWING)
