@@ -21,7 +21,7 @@ options:
     default: auto
 """
 
-    # Where the host's files are; every module but those that start something.
+    # Where the host's files are; every module but the ones that start something.
     ROOT = r"""
 options:
   root:
@@ -296,7 +296,7 @@ options:
         in C(docs/known-bad.md), with a link to the upstream issue and the workaround for each row.
       - V(stop) refuses to change such a host, before anything is done, where the table says that the row stops a run. All other rows are
         said as advice. A host on which nothing is to be changed is never refused.
-      - V(warn) says every row as advice and goes on. V(ignore) does not look at the table.
+      - V(warn) says every row as advice and continues. V(ignore) does not look at the table.
       - Where a version is not known, the rows that depend on it are reported as not known, and stop nothing.
       - Taking everything back (O(state=absent)) is never stopped.
     type: str
@@ -425,7 +425,7 @@ options:
         address, for example V(gpu-health.not-served 0000:43:00.0).
       - Such a finding is shown as accepted. It fails no verification, and a rollout changes the host. All other findings count as before,
         also those with the same code about another GPU.
-      - The number of GPUs cannot be accepted. Set O(gpus) to those that work.
+      - The number of GPUs cannot be accepted. Set O(gpus) to how many GPUs work.
     type: list
     elements: str
     default: []

@@ -44,8 +44,8 @@ options:
   dra:
     description:
       - Whether the host has to be ready for NVIDIA's DRA driver, by which pods get GPUs through claims (dynamic resource allocation of
-        Kubernetes). The driver's needs of the kubelet, of the engine and of NVIDIA's driver are verified, and advice names those that are
-        not met. M(gpufleet.nvidia.host_verify) fails where something is missing.
+        Kubernetes). The driver's needs of the kubelet, of the engine and of NVIDIA's driver are verified, and advice names each need
+        that is not met. M(gpufleet.nvidia.host_verify) fails where something is missing.
       - With V(false) the same is said on hosts where that driver has registered with the kubelet, and nothing fails.
       - Objects of Kubernetes, such as C(DeviceClass), are not made.
     type: bool

@@ -143,7 +143,7 @@ options:
     description:
       - Whether the packages of the installed driver are kept on a host before a file C(change) of O(tasks) runs there, so that a person can
         go back to them.
-      - V(try) keeps those that the package manager still has or, with apt, can fetch in this version, and names the others.
+      - V(try) keeps each package that the package manager still has or, with apt, can fetch in this version, and names the others.
       - V(require) fails a host before the file runs if one of its packages is not kept. V(never) keeps none.
     type: str
     default: try
@@ -199,7 +199,7 @@ options: {}
 description:
   - Says for each host of the play whether it has something to do, is as desired already, or is left out, and in which batch it is changed.
     Canaries of each class come first, then waves, spread over failure domains.
-  - The order follows from the hosts' names alone, so that a rollout that goes on after an interruption is the same one.
+  - The order follows from the hosts' names alone, so that a rollout that continues after an interruption is the same one.
   - Plans no batch when more hosts would be left out than may be, and says so in C(ended).
   - Runs on the controller only. Use it with C(run_once).
 extends_documentation_fragment:
@@ -307,7 +307,7 @@ options:
 
     ROLLOUT_REPORT = r"""
 description:
-  - Prints the table that M(gpufleet.nvidia.fleet_table) prints, with the hosts that were left out and those that are still to do, and why.
+  - Prints the table that M(gpufleet.nvidia.fleet_table) prints, with the hosts that were left out or are still to do, and why.
   - Reports totals as C(set_stats) does, under the names C(gpufleet_rollout_totals) and C(gpufleet_totals), and how the
     rollout ended under C(gpufleet_rollout_result).
   - Runs on the controller only. Use it with C(run_once).
@@ -392,7 +392,7 @@ options:
   rollout:
     description:
       - The id by which M(gpufleet.nvidia.drain) has taken the node out of service. A node that an earlier run has left so is handed over
-        again, whoever configures its engine by now, and is put back into service by that.
+        again, whoever configures its engine now, and is put back into service by that.
     type: str
     default: default
   timeout:

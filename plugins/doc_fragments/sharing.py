@@ -32,7 +32,7 @@ options:
         gets the modes back that were found on it.
       - Refused are a GPU that is not there, two entries for one GPU, a GPU whose MIG is on, and a host whose GPUs Slurm (C(gres/mps),
         C(gres/shard)) shares. On a host with a kubelet only C(replicas) is accepted. With C(mps) an MPS daemon that another program has
-        started is refused as well, and so is a change that would end a daemon while a process uses its GPU. O(restart=force) goes on.
+        started is refused as well, and so is a change that would end a daemon while a process uses its GPU. O(restart=force) continues.
       - An empty dictionary takes back what an earlier run set. Without the option nothing of this is looked at.
     type: dict
 """

@@ -237,8 +237,8 @@ profile:
   sample: full
 missing:
   description:
-    - Device nodes and files of the driver that the host ought to have and does not. The files are those that the wanted capabilities
-      need, and those that the driver's own list names.
+    - Device nodes and files of the driver that the host ought to have and does not. The wanted capabilities need these files,
+      or the driver's own list names them.
   returned: always
   type: list
   elements: str

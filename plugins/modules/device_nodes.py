@@ -15,7 +15,7 @@ author:
 description:
   - Loads the modules V(nvidia) and V(nvidia-uvm), and creates C(/dev/nvidiactl), C(/dev/nvidia-uvm), C(/dev/nvidia-uvm-tools), one node for
     each GPU, C(/dev/nvidia-modeset) where its module is loaded, and the capability nodes of the MIG instances that exist.
-  - Major numbers are those that the kernel assigned (C(/proc/devices)), minor numbers those that the driver reports. A node with other
+  - The kernel assigns the major numbers (C(/proc/devices)), and the driver reports the minor numbers. A node with other
     numbers, or something else in its place, is replaced. Nodes for NVSwitch, IMEX and GPUDirect are left alone.
   - Mode, owner and group come from the parameters of the module (C(NVreg_DeviceFileMode) and so on), modes of capability nodes from the
     driver.

@@ -102,7 +102,7 @@ options:
   on_timeout:
     description:
       - V(give_back) puts the host back into service as it was, and leaves it out of the rollout.
-      - V(keep) leaves it drained, so its work ends some time; the next run of the rollout goes on with it.
+      - V(keep) leaves it drained, so its work ends some time; the next run of the rollout continues with it.
     type: str
     choices: [give_back, keep]
     default: give_back

@@ -14,7 +14,7 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Fails when more hosts of the play than O(max_failed) failed or were lost, over all batches so far.
-  - Ansible's own C(max_fail_percentage) and C(any_errors_fatal) do not count unreachable hosts. So a play with C(serial) goes on to its
+  - Ansible's own C(max_fail_percentage) and C(any_errors_fatal) do not count unreachable hosts. So a play with C(serial) continues with its
     next batch even after it lost a whole batch.
   - The playbooks C(site), C(plan), C(rollback) and C(refresh_cdi) use it. C(rollout) judges its batches by itself.
   - Use it as the first and the last task of a play with C(serial). A batch that lost all its hosts has none left to run the last task; then
@@ -48,7 +48,7 @@ options:
   results:
     description:
       - Name of the variable that holds each host's result of M(gpufleet.nvidia.host_info). Read with O(fleet_policy=uniform), and for
-        hosts that this step lost and C(ignore_unreachable) keeps in the play; those that later steps lost are counted in any case.
+        hosts that this step lost and C(ignore_unreachable) keeps in the play; hosts that later steps lost are counted in any case.
     type: str
     default: ''
 seealso:

@@ -128,7 +128,7 @@ lines:
     - gpu1  containerd 1.7.24  2 x L4, 550.163.01   native-cdi  yes      containerd  containerd 1.7.24 resolves CDI devices itself
 totals:
   description:
-    - How many hosts there are, how many of them came to which end, and the names of those that need a person. Also reported as
+    - How many hosts there are, how many of them came to which end, and the names of the hosts that need a person. Also reported as
       C(set_stats) does, under C(gpufleet_totals).
     - The keys are those of the sample for O(view=hosts).
     - For O(view=verification) they are C(verified), C(not_verified), C(nothing_to_verify), C(lost) and C(not_reached), for O(view=cdi)
@@ -153,7 +153,7 @@ totals:
 problem:
   description:
     - Why the run should not end as a success, in one sentence, empty where it may. Hosts that failed, were rolled back, were lost or not
-      reached, more of them lost than O(max_lost) allows; with O(fail_on_drift) also those that would change or be refused.
+      reached, more of them lost than O(max_lost) allows; with O(fail_on_drift) also hosts that would change or be refused.
   returned: always
   type: str
   sample: "of 3 hosts: 1 lost: gpu3"

@@ -31,7 +31,7 @@ extends_documentation_fragment:
 options:
   nvml:
     description:
-      - Whether NVML is asked as well for the state of the GPUs. It tells of lost GPUs, memory that waits for a reset or cannot be mended,
+      - Whether NVML is asked as well for the state of the GPUs. It tells of lost GPUs, memory that waits for a reset or is beyond repair,
         NVLinks that are down, and the NVLink fabric. It also tells of brakes for power and heat that are there in each of three samples.
       - It is asked in a child that is killed after 40 seconds, and only where each GPU has its device node, since NVML makes missing ones.
         A child that does not answer in time is a finding of its own.

@@ -307,7 +307,7 @@ verification:
   sample: null
 known_bad:
   description:
-    - Rows of the table in C(docs/known-bad.md) that apply to the host as the run would leave it, and those that could not be judged.
+    - Rows of the table in C(docs/known-bad.md) that apply to the host as the run would leave it, and rows that could not be judged.
     - Empty with O(known_bad=ignore), with O(state=absent), and where nothing applies.
   returned: always
   type: list

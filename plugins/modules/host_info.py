@@ -395,7 +395,7 @@ history:
 journal:
   description:
     - The transactions on the host, newest first, as its journal tells them.
-    - C(state) is V(committed) or V(rolled_back) for those that are over. V(probation) means that restarted units serve and are
+    - C(state) is V(committed) or V(rolled_back) for transactions that are over. V(probation) means that restarted units serve and are
       still watched. All other states are those of a transaction that is under way, or that the next one takes back.
   returned: always
   type: list
@@ -456,7 +456,7 @@ row:
     why: containerd 1.7.24 resolves CDI devices itself
 known_bad:
   description:
-    - Rows of the table in C(docs/known-bad.md) that apply to the host as the run would leave it, and those that could not be judged.
+    - Rows of the table in C(docs/known-bad.md) that apply to the host as the run would leave it, and rows that could not be judged.
     - Empty with O(known_bad=ignore), with O(state=absent), and where nothing applies.
   returned: always
   type: list

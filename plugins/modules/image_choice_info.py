@@ -16,9 +16,9 @@ description:
   - Compares each image of a catalogue with the host, which has a driver, the CUDA that it brings, GPUs and a CPU. Returns the image to
     run there, by digest, and the reason for every other one.
   - An image is left out where anything that it needs is missing, or is not known.
-  - Of those that fit, code that was compiled for the GPU comes before code for an earlier one of its major version, and that before PTX.
-    Then the one for the more specific CPU counts, then the newest CUDA that needs no libcuda of the image's own, then the weight, then the
-    name.
+  - Of the images that fit, code that was compiled for the GPU comes before code for an earlier one of its major version, and that before
+    PTX. Then the one for the more specific CPU counts, then the newest CUDA that needs no libcuda of the image's own, then the
+    weight, then the name.
   - Changes nothing, and pulls nothing.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes

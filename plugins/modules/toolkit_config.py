@@ -34,7 +34,7 @@ options:
     elements: str
     default: [nvidia.cdi.k8s.io/]
   low_level_runtimes:
-    description: The OCI runtimes that the NVIDIA runtime calls, as names or full paths. Empty takes those that are found on the host.
+    description: The OCI runtimes that the NVIDIA runtime calls, as names or full paths. Empty takes the ones that are found on the host.
     type: list
     elements: str
     default: []

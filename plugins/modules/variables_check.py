@@ -18,7 +18,7 @@ description:
   - Fails if a setting of the whole run (C(gpufleet_hosts), C(gpufleet_serial), C(gpufleet_max_failed), C(gpufleet_fleet_policy),
     C(gpufleet_fail_on_drift), C(gpufleet_table_columns)) is set in the inventory. Ansible reads C(hosts) and C(serial) of a play before it
     knows any host, so it would silently ignore the setting there.
-  - Fails if a value is none of those that the roles accept, or if the settings of the drain cannot be used together, for all hosts in one
+  - Fails if the roles accept no such value, or if the settings of the drain cannot be used together, for all hosts in one
     message.
   - Fails if the archive of packages that C(gpufleet_bundle_file) names cannot be read on this controller.
   - Fails if a playbook of this collection is run with C(--tags) or C(--skip-tags), since their tasks have no tags.

@@ -256,7 +256,7 @@ How it is measured:
   With {whole.FEW} hosts, it is the median of {whole.ROUNDS} rounds in turn. With {whole.MANY} hosts, there is one round.
   All hosts are names of one host of the lab. OpenSSH reaches its one sshd over a connection that is kept.
   In a rollout, each name answers with the kept answers of that host. The controller does all its work, as for so many real hosts.
-  Workers are the processes that Ansible makes for a host, besides those that it makes once for all.
+  Workers are the processes that Ansible makes for a host, besides the ones that it makes once for all.
   A rollout changes each host, with verification and without a drain or a soak.
 - Plain playbook: `tests/bench/naive.yml`, in {FIRST_ROUNDS} rounds in turn, with the median of each.
   Both sides begin with installed packages.
@@ -271,7 +271,7 @@ How it is measured:
   `ms` uses the compiled form that a host keeps after this collection has changed something there.
   `ms, compiled there` is the time without it.
 - The start of a change's program: the same for a transaction in check mode that has nothing to do.
-- Bytes on the wire: the bytes that go over the connection's stdin and those that come back, without the connection's own compression.
+- Bytes on the wire: the bytes that go over the connection's stdin and back, without the connection's own compression.
 - The worst input: on the controller, files of 1 MiB, the largest that it reads.
   On the host, more than an answer may hold, for the program that looks.
 - Planner: observations of these hosts, varied into 1000 hosts with other UUIDs and configurations.

@@ -175,7 +175,7 @@ def stays(data: Mapping[str, Any]) -> str:
     """
     entry = data["runtimes"]["nvidia"]
     given = [f"`{word}`" for key in ("args", "runtimeArgs") for word in entry.get(key) or ()]
-    words = [" and ".join([f"`nvidia` goes on with its program `{entry['path']}`", *given])]
+    words = [" and ".join([f"`nvidia` keeps its program `{entry['path']}`", *given])]
     if data.get("default-runtime") == "nvidia":
         words.append("it stays the default")
     others = sorted(set(data) - {"runtimes", "default-runtime"})

@@ -190,7 +190,7 @@ class Run:
 
     def all(self) -> list[Ended]:
         """Run all parts, report how each begins and ends, and return what came of them. An
-        interrupt ends those that run.
+        interrupt ends the parts that run.
         """
         self.logs.mkdir(parents=True, exist_ok=True)
         for report in self.logs.glob("*.xml"):  # of durations, from an earlier run

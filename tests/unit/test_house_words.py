@@ -92,6 +92,9 @@ HIDDEN = {
     "nobody, somebody": re.compile(r"(?<![(.])\b(nobody|somebody)\b", re.IGNORECASE),
     # "each of which" and "of which 2 %" say what they count
     "of which": re.compile(r"(?<!each )(?<!one )(?<!all )(?<!neither )\bof which\b(?! \d)"),
+    "those that": re.compile(r"\bthose that\b"),
+    "goes on with": re.compile(r"\b(?:go|goes|going) on with\b"),
+    "by now": re.compile(r"\bby now\b"),
     # "there is no X" is plain, and "is no longer" is another word
     "is no X": re.compile(r"(?<![Tt]here )\b(is|are|was|were) no (?!longer|more|other)\w+"),
     "What as a subject": re.compile(r"(?:^|(?<=[.:|] ))What [^?.|]*(?=[.|])", re.MULTILINE),

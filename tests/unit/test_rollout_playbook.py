@@ -88,12 +88,12 @@ EARLIER = [
     # an error of a GPU that the user's files cause is one "since the change"
     (
         "Drain the host, if the change would end work",
-        "Note the errors that the GPUs have had by now",
+        "Note the errors that the GPUs have had so far",
     ),
-    ("Note the errors that the GPUs have had by now", "Run your tasks before the change"),
+    ("Note the errors that the GPUs have had so far", "Run your tasks before the change"),
     # the packages are those of before all that the user does
     (
-        "Note the errors that the GPUs have had by now",
+        "Note the errors that the GPUs have had so far",
         "Keep the packages of the driver before your tasks change it",
     ),
     (
@@ -138,7 +138,7 @@ def test_the_plan_reads_the_release_of_the_driver_and_the_files_that_bring_it() 
 
 
 LIMITED = [
-    "Look at the host", "Ask whether the host can be drained", "Note the errors that the GPUs have had by now", "Converge the host",
+    "Look at the host", "Ask whether the host can be drained", "Note the errors that the GPUs have had so far", "Converge the host",
     "Verify that containers get their GPUs", "Diagnose the GPUs while no work is on them", "Look for errors of the GPUs",
     "Keep the packages of the driver before your tasks change it", "Judge whether the driver fits together",
     "Note on the host that its driver was judged",

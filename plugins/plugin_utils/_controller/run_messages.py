@@ -17,7 +17,7 @@ SERVER_WAITS = Sentence(
 )
 EVENTS_FAILED = Sentence(
     "action.events-failed",
-    "gpufleet_rollout_events failed, and the rollout goes on without: {cause}",
+    "gpufleet_rollout_events failed, and the rollout continues without it: {cause}",
 )
 NOT_RECORDED = Sentence(
     "action.not-recorded",
@@ -82,7 +82,7 @@ NOT_APPLIED_END = Sentence(
 )
 ROLLOUT_ENDS_HERE = Sentence(
     "action.rollout-ends-here",
-    "The rollout ends here, also for hosts of other clusters and of none. To go on with those hosts meanwhile, name them in gpufleet_hosts",
+    "The rollout ends here, also for hosts of other clusters and of none. To continue with those hosts, name them in gpufleet_hosts",
 )
 CLUSTERS_GO_ON = Sentence(
     "action.clusters-go-on",

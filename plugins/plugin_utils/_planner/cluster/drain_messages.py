@@ -244,7 +244,7 @@ NO_ORCHESTRATOR = Sentence(
 TIMED_OUT_KEPT = Sentence(
     "drain.timed-out-kept",
     "not drained within {seconds} s: {waits}",
-    next="The node stays out of service (gpufleet_drain_on_timeout: keep); the next run of this rollout goes on with it",
+    next="The node stays out of service (gpufleet_drain_on_timeout: keep); the next run of this rollout continues with it",
 )
 TIMED_OUT_STAYS = Sentence(
     "drain.timed-out-stays", "not drained within {seconds} s: {waits}", next="{stays}"

@@ -138,7 +138,7 @@ CAUSES: tuple[Cause, ...] = (
           "a package depends on another that is not available"),
     Cause("package-script",
           r"(?:installed|new|old) (?P<name>[\w.+-]{1,300}) package (?:pre|post)-\w{1,16} script subprocess returned error",
-          "a script of the package {name} failed, which dpkg tries again in every run; mend it (dpkg --configure -a) or remove it", _NAMED),
+          "a script of the package {name} failed, which dpkg tries again in every run; fix it (dpkg --configure -a) or remove it", _NAMED),
     Cause("package-scriptlet",
           r"scriptlet failed|in (?:PRE|POST)\w{1,16} scriptlet in rpm package|(?:pre|post)-installation script returned error",
           "a script of a package failed"),

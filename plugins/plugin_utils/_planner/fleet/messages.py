@@ -327,7 +327,7 @@ CANARY_IN_SERVICE_LATE = Sentence(
     "gate.canary-in-service-late", "its canary {host} could not be taken out of service in time"
 )
 CANARY_REFUSED = Sentence(
-    "gate.canary-refused", "its canary {host} was not changed, since its change is refused by now"
+    "gate.canary-refused", "its canary {host} was not changed, since its change is refused now"
 )
 
 # ---------------------------------------------------------------- why a host is left out

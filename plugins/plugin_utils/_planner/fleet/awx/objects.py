@@ -294,7 +294,7 @@ def build_workflow_nodes(wanted: Wanted) -> list[dict[str, Any]]:
     for failures: if a failed node has one, AWX counts the workflow as a success
     (awx/main/scheduler/dag_workflow.py).
     """
-    about = "Look at the output of the plan. A host that plans something else than this by now will be left out."
+    about = "Look at the output of the plan. A host that now plans something else than this will be left out."
     approval = {
         "name": f"{wanted.prefix} approval",
         "description": about,

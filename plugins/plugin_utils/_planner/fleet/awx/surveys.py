@@ -56,7 +56,7 @@ MAX_LOST = Question(
 UNTIL = Question(
     "gpufleet_rollout_until",
     "Until where?",
-    "canaries ends the run as paused once the canaries are done. The next run goes on with the waves.",
+    "canaries ends the run as paused once the canaries are done. The next run continues with the waves.",
     "end",
     ("end", "canaries"),
 )

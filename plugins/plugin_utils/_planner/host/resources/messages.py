@@ -408,7 +408,7 @@ MODE_DETECTION = Sentence(
 )
 MOUNTS_REFUSED = Sentence(
     "toolkit.mounts-refused",
-    "safety-correction: no device plugin asks by mounts here, and up to toolkit 1.20.1 a mount adds GPUs to those "
+    "safety-correction: no device plugin asks by mounts here, and up to toolkit 1.20.1 a mount adds GPUs to the ones "
     "that a container got by CDI",
 )
 TOOLKIT_RESTORED = Sentence("toolkit.restored", "state: absent restores the original file")

@@ -414,7 +414,7 @@ UNTRIED = [
     (
         {"a": "refused", "b": "no"},
         True,
-        "its class has not been tried: its canary a was not changed, since its change is refused by now",
+        "its class has not been tried: its canary a was not changed, since its change is refused now",
     ),
     ({"a": "left out", "b": "yes"}, False, ""),
     ({"a": "no", "b": "yes"}, True, ""),
