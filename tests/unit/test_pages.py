@@ -7,9 +7,11 @@ that modules share.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -136,3 +138,65 @@ def test_a_message_that_a_page_shows_is_the_row_of_its_code(page: str) -> None:
 
 def test_the_pages_for_a_night_show_messages() -> None:
     assert {"driver.md", "gpu-health.md", "platform.md", "rollout-driver.md"} <= set(SHOWING)
+
+
+CONTRACT = json.loads((ROOT / "docs/contract.json").read_text())
+SETTINGS = re.compile(r"^( *)```yaml\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+OWN_VARIABLES = "gpufleet_own_variables"  # the check of variables reads it, and no option
+
+
+def list_settings(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the variables of this collection in a document of YAML, at any depth."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if str(key).startswith("gpufleet_"):
+                yield str(key), inner
+            yield from list_settings(inner)
+    elif isinstance(value, list):
+        for item in value:
+            yield from list_settings(item)
+
+
+def explain_wrong_setting(name: str, value: Any, contract: Mapping[str, Any]) -> str:
+    """Explain what is wrong with a setting, '' if the roles accept it."""
+    if name == OWN_VARIABLES:
+        return ""
+    known = contract.get(f"variable {name}")
+    if known is None:
+        return f"{name}: no such variable"
+    choices = known.get("choices")
+    values = value if isinstance(value, list) else [value]
+    wrong = [item for item in values if choices and "{{" not in str(item) and item not in choices]
+    return f"{name}: {wrong}" if wrong else ""
+
+
+def list_wrong_settings(text: str) -> list[str]:
+    """List the settings on a page that no run would accept. A block that is no whole document shows
+    a part of one, and is left out.
+    """
+    wrong = []
+    for indent, block in SETTINGS.findall(text):
+        lines = [line.removeprefix(indent) for line in block.splitlines()]
+        try:
+            values = [*yaml.safe_load_all("\n".join(lines))]
+        except yaml.YAMLError:
+            continue
+        wrong += [
+            explain_wrong_setting(name, value, CONTRACT) for name, value in list_settings(values)
+        ]
+    return [entry for entry in wrong if entry]
+
+
+def test_a_wrong_setting_is_found() -> None:
+    page = "```yaml\ngpufleet_isolaton: strict\ngpu1:\n  gpufleet_restart: sometimes\n```\n"
+    assert list_wrong_settings(page) == [
+        "gpufleet_isolaton: no such variable",
+        "gpufleet_restart: ['sometimes']",
+    ]
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_the_settings_on_a_page_are_accepted(page: Path) -> None:
+    assert list_wrong_settings(page.read_text()) == []
