@@ -4,9 +4,9 @@
 """examples/driver on real hosts of two distributions: a rollout upgrades their driver and reboots
 them.
 
-First the controller is killed between a host's reboot and the judgement. The next run goes on with
-that host, and meets one that is well, one whose new module is not built, one that boots the old
-module again, and one that does not come back. Then these are mended, and a last run ends it.
+First the controller is killed between a host's reboot and the judgement. The next run continues
+with that host, and meets one that is well, one whose new module is not built, one that boots the
+old module again, and one that does not come back. Then these are repaired, and a last run ends it.
 Everything happens once, the tests read. The packages are those of driver_hosts.py.
 """
 

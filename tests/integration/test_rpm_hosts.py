@@ -363,7 +363,7 @@ def test_packages_come_from_an_archive_where_no_repository_is_reached(
 def test_a_first_installation_that_fails_half_way_takes_away_what_it_brought(
     fleet: Fleet, fresh: tuple[Run, Run, Run]
 ) -> None:
-    """dnf goes on with three of the four packages, zypper stops after the first."""
+    """dnf continues with three of the four packages, zypper stops after the first."""
     for host in HOSTS:
         fleet.shell(host, f"rpm --erase {' '.join(installed(fleet, host))}; touch {rpmrepo.FAILS}")
     run = fleet.task("host", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("host")

@@ -321,7 +321,7 @@ def changed(weeks: Story) -> dict[str, tuple[Tree, str]]:
     hosts, and what was printed.
     """
     fleet, hosts = weeks.fleet, list(HOSTS)
-    # The packages and their nvidia-cdi-refresh are there by now, which would do; our directory is
+    # The packages and their nvidia-cdi-refresh are there now, which would do; our directory is
     # wanted here.
     assert fleet.play("site", hosts, variables={"gpufleet_cdi_owner": "collection"}).failed == {}
     for host, (_kind, path, line) in HOSTS.items():

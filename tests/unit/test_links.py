@@ -94,7 +94,7 @@ def test_every_page_for_users_can_be_found_from_readme() -> None:
 
 
 # The contents go by what people do, in this order. A section may begin with one of these words and
-# go on with its own.
+# continue with its own.
 KINDS = ["Tutorials", "How to", "Explanation", "Reference", "Evidence", "Contribute"]
 
 

@@ -35,7 +35,7 @@ def remove_deep_tree(path):
         return
     finally:
         os.close(above)
-    # begins the names of folders that are moved up, which nobody else could have taken before
+    # begins the names of folders that are moved up, which no one else could have taken before
     mark = os.urandom(16).hex()
     try:
         for name in _take_names(top):

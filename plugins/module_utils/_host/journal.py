@@ -386,8 +386,7 @@ def read_kept(kept, digest_, directory, path):
         raise build_damaged_original_error(
             directory,
             path,
-            "%s has %d bytes, which are not those that were kept (SHA-256 differs)"
-            % (kept, len(data)),
+            "%s has %d bytes, and other bytes were kept (SHA-256 differs)" % (kept, len(data)),
         )
     return data
 

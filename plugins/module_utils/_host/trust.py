@@ -146,7 +146,7 @@ def _describe_writers(root, place, found, groups):
         return ""
     if _has_acl(host_files.get_full_path(root, place)):
         # then the group's bits are the ACL's mask, and tell nothing of the group
-        return "those that its ACL names"
+        return "accounts that its ACL names"
     if found.st_gid in (0, os.getegid()):
         return ""
     name = host_files.map_id_names(root, "group").get(found.st_gid, str(found.st_gid))

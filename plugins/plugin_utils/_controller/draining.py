@@ -231,7 +231,7 @@ def locks(
     """Return the standings with the owner of a lock beside the node, and sentences for what could
     not be read.
 
-    An account that may not read the lock goes on without it: the owner of that lock also cordons
+    An account that may not read the lock continues without it: the owner of that lock also cordons
     the node at once.
     """
     kubernetes, standing = every.get(drain.KUBERNETES), found.get(drain.KUBERNETES)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fail a task that leaves an option out because its variable has an undefined value.
 
-`gpufleet_root | default(omit)` leaves the option out then, and the task would go on with the
+`gpufleet_root | default(omit)` leaves the option out then, and the task would continue with the
 module's default.
 """
 

@@ -128,7 +128,7 @@ def test_no_batch_follows_one_that_lost_all_its_hosts_in_a_file_of_ones_own(tmp_
 def test_a_host_is_not_changed_where_the_machine_that_drains_it_is_not_reached(
     tmp_path: Path,
 ) -> None:
-    """Otherwise the play would ignore that, and go on with the change."""
+    """Otherwise the play would ignore that, and continue with the change."""
     inventory = fleet(tmp_path)
     data = yaml.safe_load(inventory.read_text())
     data["all"]["hosts"] = {"head": DEAD}

@@ -91,7 +91,7 @@ def read_kernel_log(fd):
         except BlockingIOError:
             return decode_log_chunks(chunks), complete
         except BrokenPipeError:
-            # the next record was written over; the read after it goes on with the oldest one
+            # the next record was written over; the read after it continues with the oldest one
             complete = False
             continue
         except OSError:

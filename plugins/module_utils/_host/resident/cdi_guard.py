@@ -57,7 +57,7 @@ def main(arguments):
 def is_first_guard(path):
     """Give whether no other guard runs.
 
-    systemd goes on without a guard that waits in the kernel, and would start the next beside it
+    systemd continues without a guard that waits in the kernel, and would start the next beside it
     each minute.
 
     path: a file of root's alone, since any account may lock a file that it can open.

@@ -255,7 +255,7 @@ def list_held_standings(standings: Mapping[str, Standing]) -> tuple[str, ...]:
 
 
 def describe_no_orchestrator(decision: DrainDecision) -> Message:
-    """Return the message about a host that has to be drained, and that nobody can drain."""
+    """Return the message about a host that has to be drained, and that no program can drain."""
     return drain_messages.NO_ORCHESTRATOR.fill(reason=decision.why)
 
 

@@ -335,7 +335,7 @@ def add_api_message(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_api_conflict(result: Mapping[str, Any]) -> bool:
-    """Tell whether the API has refused a change since the object is another one by now."""
+    """Tell whether the API has refused a change since the object is another one now."""
     return CONFLICT.search(str(result.get("msg") or "")) is not None
 
 

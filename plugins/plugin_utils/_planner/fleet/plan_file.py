@@ -100,7 +100,7 @@ def find_odd_hosts(hosts: Mapping[str, Any], changes: Mapping[str, Any]) -> Iter
     """Yield a sentence for each host whose change the file doesn't show, or shows for other hosts
     alone.
 
-    changes: the file's, each under its own digest. A digest by itself shows nobody what it
+    changes: the file's, each under its own digest. A digest by itself doesn't show what it
     approves.
     """
     shown = {

@@ -46,7 +46,7 @@ def choose_files(needs: Needs, own: Mapping[str, str]) -> dict[str, list[str]]:
         return {"change": [f"{DIRECTORY}/end.yml"], "held": [f"{DIRECTORY}/end.yml"], "last": []}
     # The objects of a cluster are applied once, by the first host, which may be held.
     first = [("cluster_before", needs.clusters)]
-    # A file of the user's may change the driver, and nobody else knows of it.
+    # A file of the user's may change the driver, and only the user knows of it.
     driver = (bool(own.get("change")) or needs.unjudged) and not needs.check
     change = [
         *first,

@@ -123,7 +123,7 @@ def write_service_drop_in(name: str) -> str:
 def write_service_unit(name: str, description: str, *, seconds: int, after: str = "") -> str:
     """Return a unit that runs the program once, before any program that starts containers.
 
-    seconds: the time after which systemd goes on without the program. A unit of this type has no
+    seconds: the time after which systemd continues without the program. A unit of this type has no
     limit of its own. A program that waits in the kernel for a GPU that does not answer ends by no
     signal, and every engine would wait for it at boot.
     """

@@ -361,7 +361,7 @@ CASES = [
     ),
     ("the same with PIDs of its own", {"pids": 2}, {}, False),
     ("in a user namespace", {"users": "user:[1]"}, {}, False),
-    ("another program by now", {"exe": "/usr/bin/train"}, {}, False),
+    ("another program now", {"exe": "/usr/bin/train"}, {}, False),
 ]
 
 

@@ -60,7 +60,7 @@ def _part(kind, name="program"):
 
 
 def _file(host):
-    """What another account left behind in a directory that is ours by now."""
+    """What another account left behind in a directory that is ours now."""
     place = os.path.join(host.journal, "originals", "x")
     os.makedirs(place)
     path = os.path.join(place, "content")

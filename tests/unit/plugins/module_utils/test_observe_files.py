@@ -253,7 +253,7 @@ GROUPS = {
     ),
     "version 1": ({"pod1/cgroup.procs": "", "pod1/abc/cgroup.procs": "4711\n"}, True),
     "version 1, left behind": ({"pod1/cgroup.procs": "", "pod1/abc/cgroup.procs": ""}, False),
-    "gone by now": ({"pod1/notify_on_release": "0\n"}, False),
+    "gone now": ({"pod1/notify_on_release": "0\n"}, False),
 }
 
 

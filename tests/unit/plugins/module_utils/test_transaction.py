@@ -279,7 +279,7 @@ def test_a_directory_goes_with_the_last_of_our_files_in_it(host_dir, order, last
 
 
 def test_the_journal_is_in_the_order_in_which_it_happened_also_within_a_second(host_dir):
-    for number, first in enumerate("c1b0"):  # names begin with the second, and go on with the id
+    for number, first in enumerate("c1b0"):  # names begin with the second, and continue with the id
         host_dir.run([host_dir.write(host_dir.config, "%d\n" % number)], id=first * 32)
     assert [entry["id"][0] for entry in journal.list_transactions(host_dir.journal)] == list("c1b0")
 

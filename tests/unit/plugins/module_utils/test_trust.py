@@ -305,7 +305,7 @@ def test_path_with_an_acl_is_not_judged_by_the_groups_bits(tree):
         )
     except OSError:
         pytest.skip("this file system has no ACLs")
-    assert "those that its ACL names" in trust.judge_path(tree.root, "/etc/c").why
+    assert "accounts that its ACL names" in trust.judge_path(tree.root, "/etc/c").why
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@
 """Look at what the next boot loads: the newest kernel with its NVIDIA module, nouveau, and whether
 Secure Boot can keep the module out.
 
-Files alone are read. Which kernel a boot loader takes is its own business, and where nobody chose
-another one that is the newest.
+Files alone are read. Which kernel a boot loader takes is its own business. By default that is
+the newest.
 """
 
 from __future__ import annotations

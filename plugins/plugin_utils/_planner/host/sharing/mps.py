@@ -380,7 +380,7 @@ def advise_on_mps_units(facts: MpsFacts) -> tuple[str, ...]:
 def require_loaded(facts: MpsFacts, gpus: Iterable[str]) -> None:
     """Raise PlanError for a daemon that runs without a loaded unit.
 
-    systemd goes on with a unit whose file is gone, and loads no other file for it while it runs.
+    systemd continues with a unit whose file is gone, and loads no other file for it while it runs.
     """
     runs = own_daemons(facts)
     for unit in (name_mps_service(gpu) for gpu in gpus if gpu in runs):

@@ -97,7 +97,7 @@ LINES = {
     # Of another package that is half configured, whose script dpkg runs again whatever is
     # installed.
     " installed brokenpkg package post-installation script subprocess returned error exit status 1":
-        "a script of the package brokenpkg failed, which dpkg tries again in every run; mend it (dpkg --configure -a) or remove it",
+        "a script of the package brokenpkg failed, which dpkg tries again in every run; fix it (dpkg --configure -a) or remove it",
     " subprocess installed post-installation script returned error exit status 1": "a script of a package failed",
     "E: Package 'nvidia-container-toolkit-base' has no installation candidate":
         "apt has no version of nvidia-container-toolkit-base to install: no repository has it, or a pin excludes it (apt-cache policy "

@@ -29,7 +29,7 @@ CASES: dict[str, tuple[str | None, dict[str, Any] | None, bool, dict[str, Any] |
     "changed since, over another's": (
         "edited", {"existed": True, "sha256_after": sha("ours")}, True, {"op": "restore", "changed": True}, "restore.changed-put-back",
     ),
-    "another's by now": ("theirs", {"existed": True, "sha256_after": sha("ours")}, False, None, "restore.replaced-since"),
+    "another's now": ("theirs", {"existed": True, "sha256_after": sha("ours")}, False, None, "restore.replaced-since"),
     "ours, and the journal is gone": ("ours", None, True, {"op": "remove"}, ""),
     "another's": ("theirs", None, False, None, ""),
     "gone": (None, {"existed": False, "sha256_after": sha("ours")}, False, None, ""),

@@ -278,7 +278,7 @@ def test_a_handler_whose_name_nobody_remembers_is_named(
     tmp_path: pathlib.Path, name: str, place: str
 ) -> None:
     """Someone has changed the file since, so our handlers are found by name, and the variables say
-    another one by now.
+    another one now.
     """
     engine, version, files, _place = ENGINES[name]
     made = tree(tmp_path, files)
@@ -438,9 +438,9 @@ TOO_MANY = {
 LEFT_TO_DO: dict[str, tuple[str, str, dict[str, Any], str, tuple[str, ...]]] = {
     "stopped": (ROOT, CTK, {"files": {"/usr/bin/containerd": "elf"}}, "", ()),
     "its processes could not be looked at": (ROOT, CTK, {"answers": TOO_MANY}, "it is not known whether containerd runs", ()),
-    "its CRI is off by now": (
+    "its CRI is off now": (
         ROOT, OFF + CTK, {"processes": [DAEMON_RUNS]}, "its CRI plugin is disabled, so nothing in this file was in use", ()),
-    "EKS writes it by now": (
+    "EKS writes it now": (
         ROOT, CTK, {"processes": [DAEMON_RUNS], "units": {"containerd.service": {}, "nodeadm-run.service": {}}},
         "was restored, but containerd.service could not be inspected and was not restarted (EKS nodeadm", ("containerd.service",)),
     "Docker is stopped": (JSON, NVIDIA, {"files": {"/usr/bin/dockerd": "elf"}}, "", ()),

@@ -259,7 +259,7 @@ LEFT = [
     ),
     ("is not proven to be gone, and ours would change what it wrote", UNPROVEN, engine(), True),
     (
-        "is not proven to be gone, and the handler is ours by now",
+        "is not proven to be gone, and the handler is ours now",
         UNPROVEN,
         engine({**THREE, **OURS}),
         False,

@@ -231,7 +231,7 @@ UNEXPLAINED = [
     (COPY.replace("/usr/libexec/crio/conmon", "/opt/conmon"), (f"{HANDLER}.monitor_path",)),
     (COPY.replace('        runtime_type = "oci"\n', ""), (f"{HANDLER}.runtime_type",)),
     (COPY.replace("        monitor_path", ADDED), (f"{HANDLER}.no_sync_log",)),
-    # the root has it by now
+    # the root has it now
     (
         COPY.replace('        monitor_path = "/usr/libexec/crio/conmon"\n', ""),
         (f"{HANDLER}.monitor_path",),

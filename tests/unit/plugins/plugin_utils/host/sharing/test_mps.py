@@ -433,7 +433,7 @@ def test_a_unit_that_somebody_has_enabled_beside_ours_is_advice() -> None:
 
 
 def test_a_daemon_whose_unit_systemd_no_longer_has_is_refused() -> None:
-    """Its file was removed, and systemd has read its units again: it goes on with what runs, and
+    """Its file was removed, and systemd has read its units again: it continues with what runs, and
     takes no other one for it.
     """
     seen = look(**RUNNING, processes=[OWN])
