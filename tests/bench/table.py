@@ -228,18 +228,23 @@ def summarize(measured: Measured) -> str:
     outages = [
         (
             f"- During a change, the engine is away for {seconds[0]:.2f} to {seconds[-1]:.2f} s, at most {away:.2f} times as long"
-            " as in a bare `systemctl restart`. Docker isn't measured."
+            " as in a bare `systemctl restart`. Docker is left out."
         )
     ]
     return "\n".join(["In short:", "", *runs, *(outages if away else [])])
 
 
 INTRODUCTION = """\
-`make bench WRITE=1` (`python -m tests.bench --write`) measures all of this again, and writes this page.
-Counts hold on every machine, and the bench fails when one grows.
-Ratios compare two things measured in the same run: with 0.5, ours takes half the time. Seconds tell you little about another machine.
-A run of `plan` or `rollout` takes at least the controller's processor time, divided by its cores.
-The duration of a whole run isn't measured: it also depends on `forks`, your network, and your hosts.
+To measure all of this again on your machine, and to write this page:
+
+```shell
+make bench WRITE=1
+```
+
+Counts hold on your machine, too, and the bench fails when one grows.
+Ratios compare two things measured in the same run: with 0.5, ours takes half the time. Seconds tell you little about your own machine.
+Your run of `plan` or `rollout` takes at least the controller's processor time, divided by its cores.
+Its whole duration also depends on `forks`, your network, and your hosts, so the bench leaves it out.
 A row that misses its aim has a bound instead: the median of an earlier run plus 10 % (`tests/bench/bounds.py`).
 The bench fails above that bound."""
 
@@ -255,9 +260,9 @@ How it is measured:
 - Whole runs: all processor time of `ansible-playbook` and of what it starts, for each host. The start of both is part of it.
   With {whole.FEW} hosts, it is the median of {whole.ROUNDS} rounds in turn. With {whole.MANY} hosts, there is one round.
   All hosts are names of one host of the lab. OpenSSH reaches its one sshd over a connection that is kept.
-  In a rollout, each name answers with the kept answers of that host. The controller does all its work, as for so many real hosts.
+  In a rollout, each name answers with the kept answers of that host. Your controller would do the same work for so many real hosts.
   Workers are the processes that Ansible makes for a host, besides the ones that it makes once for all.
-  A rollout changes each host, with verification and without a drain or a soak.
+  A rollout changes and verifies each host. Drain and soak are off.
 - Plain playbook: `tests/bench/naive.yml`, in {FIRST_ROUNDS} rounds in turn, with the median of each.
   Both sides begin with installed packages.
   They restart every engine, and that time is in both numbers.
@@ -265,18 +270,18 @@ How it is measured:
   If `nvidia-ctk` asks NVML, the planner has its answer in the observation.
 - The engine's socket: a program on the host tries to connect every 2 ms during a whole transaction.
   It does the same during a bare restart with the configuration that the transaction leaves.
-  Both happen in turn, in {host.ROUNDS} rounds, and the median of the longest time without success counts.
+  Both happen in turn, in {host.ROUNDS} rounds, and the median of the longest time out of reach counts.
 - The look (the first query of a run to a host): the same script {host.LOOKS} times there.
   The median of user and system time counts, its children's included.
   `ms` uses the compiled form that a host keeps after this collection has changed something there.
-  `ms, compiled there` is the time without it.
-- The start of a change's program: the same for a transaction in check mode that has nothing to do.
-- Bytes on the wire: the bytes that go over the connection's stdin and back, without the connection's own compression.
+  `ms, compiled there` is the time if the host has to compile it first.
+- The start of a change's program: the same for an empty transaction in check mode.
+- Bytes on the wire: the bytes that go over the connection's stdin and back, before the connection's own compression.
 - The worst input: on the controller, files of 1 MiB, the largest that it reads.
   On the host, more than an answer may hold, for the program that looks.
 - Planner: observations of these hosts, varied into 1000 hosts with other UUIDs and configurations.
-  In a process of its own: as Ansible runs a task, with nothing known from the hosts before, as the median of {PROCESSES} processes.
-- A rollout: the look at one of these hosts, varied into so many hosts, in Ansible's own variables. 2 % of the hosts do not answer.
+  In a process of its own: as Ansible runs a task, with an empty memory of the hosts before, as the median of {PROCESSES} processes.
+- A rollout: the look at one of these hosts, varied into so many hosts, in Ansible's own variables. 2 % of the hosts are silent.
   The time is that of the tasks that run once, over all batches.
   The work for each host (look, drain, convergence, verification) is in the rows above, and depends on that host alone.
   The peak holds all looks at the same time."""

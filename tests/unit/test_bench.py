@@ -137,7 +137,7 @@ def test_the_page_begins_with_the_figures_that_people_come_for() -> None:
         "- `plan` for 1000 hosts takes the controller 60 s of processor time (each host is as desired).",
         (
             "- During a change, the engine is away for 0.11 to 0.12 s, at most 1.20 times as long"
-            " as in a bare `systemctl restart`. Docker isn't measured."
+            " as in a bare `systemctl restart`. Docker is left out."
         ),
     ]
 
