@@ -146,6 +146,7 @@ OTHERS = "lab: others"
 # Half of the other unit tests, so that two processors share them; and some 200 tests that run
 # ansible-playbook a few times each, rollouts more often than others.
 PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
+RELEASE = "tests/unit/release"  # they build archives again and again
 ROLLOUTS = f"{PLAYBOOKS}/test_rollout"
 FIRST_ROLLOUT = f"{ROLLOUTS}.py"  # takes as long as the other ones together, without the long ones
 # What a rollout says and binds, asked again and again of a controller alone.
@@ -193,6 +194,7 @@ NIGHTLY = {
         (f"sanity-{core}" for core in CORES[1:-1]),
         "2.21 knows all that the older releases know of tests; a result changes only with files that are shipped",
     ),
+    "unit: release": "a release is made seldom, by files that nothing else uses; a pull request has these tests, too",
     "unit-host": "`unit-host-3.6` has the oldest Python, `unit` the newest; between them nothing was ever found alone",
     "unit-yaml": "a release of PyYAML comes once a year, and it changes with the lock file alone",
     "mutants": "200 changed lines of the planner, each judged by tests, take two hours",
@@ -268,7 +270,12 @@ def fast() -> list[Part]:
     They are the newest ansible-core, and the host side on the oldest Python.
     """
     return [
-        pytest_part("unit", BUSY, "tests/unit", f"--ignore={PLANNER}", f"--ignore={PLAYBOOKS}"),
+        pytest_part(
+            "unit",
+            BUSY,
+            "tests/unit",
+            *(f"--ignore={path}" for path in (PLANNER, PLAYBOOKS, RELEASE)),
+        ),
         sanity_part(CORES[-1]),
         pytest_part("unit: planner", BUSY, PLANNER),
         target("lint"),
@@ -312,6 +319,7 @@ def releases() -> list[Part]:
         matrix_part("unit-2.16: planner", "core-2-16-planner"),
         *(matrix_part(f"unit-{core}", f"core-{core.replace('.', '-')}") for core in BETWEEN),
         *(sanity_part(name) for name in reversed(SETS) if name != CORES[-1]),
+        pytest_part("unit: release", BUSY, RELEASE),
         matrix_part("unit-yaml", "yaml-6-0", "yaml-6-0-1", "yaml-6"),
         matrix_part("unit-host", *(name for name in ("host-3-8", "host-3-13") if name != newest)),
     ]

@@ -67,6 +67,8 @@ class Ran:
     status: int
     words: str
     changed: list[str]
+
+
 PLANNED = pytest.mark.nightly(
     "the planner's tests judge batches and their order; by day other rollouts are played batch by batch"
 )
