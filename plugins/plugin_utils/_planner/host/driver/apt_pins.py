@@ -14,7 +14,7 @@ import fnmatch
 import functools
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
@@ -29,33 +29,45 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 )
 
 PIN_FILE, PIN_PARTS = "/etc/apt/preferences", "/etc/apt/preferences.d/"
-# A record that names a repository shows that it does, and not which one.
+# A record that names a repository shows that it does, and not which one. Of a line that continues
+# the one before it, the blanks are shown, so that the value is known to have more.
 PIN_KEEP: Keep = {
     "format": "text",
     "patterns": [
-        r"(?i)^Package:[ \t]*[\w.+*?\[\]:/^$| \t-]{1,4096}$",
-        r"(?i)^Pin:[ \t]*version[ \t]+[\w.+~:*?\[\]-]{1,256}[ \t]*$",
-        r"(?i)^Pin:[ \t]*release[ \t]+\*[ \t]*$",
-        r"(?i)^Pin:[ \t]*(?:release|origin|version)\b",
-        r"(?i)^Pin-Priority:[ \t]*[+-]?\d{1,6}[ \t]*$",
+        r"(?i)^Package[ \t]*:[ \t]*(?=\S)[\w.+*?\[\]:/^$| \t-]{1,4096}\r?$",
+        r"(?i)^Pin[ \t]*:[ \t]*version[ \t]+[\w.+~:*?\[\]-]{1,256}[ \t]*\r?$",
+        r"(?i)^Pin[ \t]*:[ \t]*release[ \t]+\*[ \t]*\r?$",
+        r"(?i)^Pin[ \t]*:[ \t]*(?:release|origin|version)\b",
+        r"(?i)^Pin-Priority[ \t]*:[ \t]*[+-]?\d{1,6}(?!\d)",
+        r"(?i)^(?:Package|Pin|Pin-Priority|Explanation)[ \t]*:",
+        r"^[ \t]+(?=\S)",
     ],
 }
 # A file of preferences.d counts by its name alone (GetListOfFilesInDir in
 # apt-pkg/contrib/fileutl.cc).
 _COUNTS = re.compile(r"[\w:-]+|[\w:-][\w:.-]*\.pref", re.ASCII)
+# A field, and how apt reads a number (pkgTagSection in apt-pkg/tagfile.cc): what follows the digits
+# does not count.
+_FIELD, _NUMBER = re.compile(r"([\w-]+)[ \t]*:(.*)"), re.compile(r"[+-]?\d{1,6}(?!\d)")
 # Above this one a version wins over each repository, also over the target release.
-TARGET_RELEASE = 990
+TARGET_RELEASE, HIGHEST = 990, 32767
 NATIVE = "native"  # the architecture of the system
+ARCHITECTURES = ("amd64", "arm64", "armhf", "i386", "ppc64el", "riscv64", "s390x")
+_NATIVE_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}  # by `uname -m`
 ALL_PACKAGES = ("*",)
-MOST_PINS, MOST_NAMES, LONGEST_NAME = 256, 32, 128
+NOT_COMPARED: tuple[str, ...] = ()
+# A stanza may list all packages of a driver by their names. Patterns cost more.
+MOST_PINS, MOST_NAMES, MOST_PATTERNS, LONGEST_NAME = 256, 256, 128, 128
 MOST_WILD = 4  # signs that stand for others, of a name
+_WILD = re.compile(r"[*?\[]")
+_SHOWN_NAME = re.compile(r"[\w.+*?\[\]-]+", re.ASCII)  # no regular expression
 
 
 @dc.dataclass(frozen=True)
 class Pin:
     """A record. path: of its file. names: patterns of packages; ALL_PACKAGES of a record for all of
-    them, or for some that are not compared. version: a pattern of versions, '' for one that names a
-    repository.
+    them, NOT_COMPARED of one that may be about each of them. version: a pattern of versions, '' for
+    one that names a repository, or that is not known.
     """
 
     path: str
@@ -64,19 +76,47 @@ class Pin:
     priority: int
 
     @functools.cached_property
-    def _rule(self) -> re.Pattern[str]:
-        """All names as one rule for name:architecture, since a host may have many of both."""
-        return re.compile("|".join(map(_translate_name, self.names)))
+    def _plain(self) -> frozenset[str]:
+        """The names that are no patterns, each as name:architecture."""
+        return frozenset(_add_architecture(name) for name in self.names if not _WILD.search(name))
+
+    @functools.cached_property
+    def _rule(self) -> re.Pattern[str] | None:
+        """All patterns as one rule for name:architecture, since a host may have many of both. apt
+        compares patterns without regard to the case (pkgVersionMatch in apt-pkg/versionmatch.cc).
+        """
+        wild = [_add_architecture(name) for name in self.names if _WILD.search(name)]
+        return re.compile("|".join(map(fnmatch.translate, wild)), re.I) if wild else None
 
     def is_about(self, name: str) -> bool:
         """Tell whether it names a package. Without an architecture it is about the system's."""
-        named = name if ":" in name else f"{name}:{NATIVE}"
-        return self.names != ALL_PACKAGES and bool(self._rule.match(named))
+        if self.names == ALL_PACKAGES:
+            return False
+        of = _add_architecture(name)
+        plain = {of, f"{of.partition(':')[0]}:any"}
+        return bool(self._plain & plain or (self._rule and self._rule.match(of)))
+
+    def fits(self, version: str) -> bool:
+        """Tell whether it is about an installed version."""
+        return bool(self._version_rule.match(version))
+
+    @functools.cached_property
+    def _version_rule(self) -> re.Pattern[str]:
+        return re.compile(fnmatch.translate(self.version), re.I)
+
+    def spells(self, version: str) -> bool:
+        """Tell whether it has the whole release of an installed version, so that no newer one of the
+        branch fits it.
+        """
+        upstream = (version.rpartition("-")[0] or version).lower()
+        literal = _WILD.split(self.version.lower(), maxsplit=1)[0]
+        return self.fits(version) and literal.startswith(upstream)
 
 
-def _translate_name(pattern: str) -> str:
-    name, _colon, of = pattern.removeprefix("src:").partition(":")
-    return fnmatch.translate(f"{name}:{'*' if of == 'any' else of or NATIVE}")
+def _add_architecture(name: str) -> str:
+    """Return name:architecture. Of a pattern for any architecture that is a pattern as well."""
+    plain, _colon, of = name.partition(":")
+    return f"{plain}:{'*' if of == 'any' and _WILD.search(plain) else of or NATIVE}"
 
 
 @dc.dataclass(frozen=True)
@@ -99,44 +139,93 @@ def read_pins(obs: Observation) -> tuple[Pin, ...]:
     parts = {posixpath.basename(f.path): f for f in obs.list_glob_files(f"{PIN_PARTS}*")}
     names = sorted(name for name in parts if _COUNTS.fullmatch(name))
     files = [obs.get_file(PIN_FILE), *(parts[name] for name in names)]
-    pins = [pin for file in files for pin in parse_pins(file.path, file.text)]
+    native = _NATIVE_NAMES.get(str(obs.host.get("machine")), "")
+    pins = [pin for file in files for pin in parse_pins(file.path, file.text, native)]
     # of what comes after very many nothing is known
-    rest = [Pin(pin.path, ALL_PACKAGES, "", pin.priority) for pin in pins[MOST_PINS:]]
-    return (*pins[:MOST_PINS], *sorted(rest, key=lambda pin: pin.priority)[-1:])
+    rest = [Pin(pin.path, NOT_COMPARED, "", pin.priority) for pin in pins[MOST_PINS:]]
+    worst = sorted(rest, key=lambda pin: pin.priority)[-1:]
+    return (*_leave_patterns_out(pins[:MOST_PINS]), *worst)
 
 
-def parse_pins(path: str, text: str) -> tuple[Pin, ...]:
+def _leave_patterns_out(pins: Iterable[Pin]) -> Iterator[Pin]:
+    """Yield the records. Of very many patterns of names, those behind are not compared."""
+    left = MOST_PATTERNS
+    for pin in pins:
+        wild = [name for name in pin.names if pin.names != ALL_PACKAGES and _WILD.search(name)]
+        left -= len(wild)
+        if wild and left < 0:
+            yield Pin(pin.path, NOT_COMPARED, pin.version, pin.priority)
+        else:
+            yield pin
+
+
+def parse_pins(path: str, text: str, native: str = "") -> tuple[Pin, ...]:
     """Return the records of a file. One for all packages may name a repository alone: apt itself
     passes over one that names a version. One with names that are not compared may be about each
-    package.
+    package. native: the architecture of the system, '' if it is not known.
     """
     records = []
-    lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
-    for record in re.split(r"\n[ \t]*\n", lines):
-        pairs = re.findall(r"(?m)^([\w-]+):(.*)$", record)
-        fields = {key.lower(): value.strip() for key, value in pairs}
+    for fields, more in _read_records(text):
         every = tuple(fields.get("package", "").split())
-        names = tuple(name for name in every[:MOST_NAMES] if _is_compared(name))
-        kind, _blank, version = fields.get("pin", "").partition(" ")
-        priority = fields.get("pin-priority", "")
-        if not kind or not re.fullmatch(r"[+-]?\d{1,6}", priority):
+        names = tuple(
+            name.removesuffix(f":{native}") if native else name
+            for name in every[:MOST_NAMES]
+            if _is_compared(name)
+        )
+        kind, wanted = _read_version(fields.get("pin", ""), every)
+        number = _NUMBER.match(fields.get("pin-priority", ""))
+        if not kind or not (number or "pin-priority" in more):
             continue
-        value = version.strip()
-        # all versions of all repositories (pkgVersionMatch in apt-pkg/versionmatch.cc)
-        every_release = kind.lower() == "release" and value == "*" and every != ALL_PACKAGES
-        wanted = value if kind.lower() == "version" or every_release else ""
-        if names and not (wanted and every == ALL_PACKAGES):
-            records.append(Pin(path, names, wanted, int(priority)))
-        # a name of a source is compared with those of packages, which it mostly is the beginning of
-        if len(names) < len(every) or not every or any(n.startswith("src:") for n in every):
-            records.append(Pin(path, ALL_PACKAGES, wanted, int(priority)))
+        # A value that goes on in the next line is not known.
+        wanted = "" if more & {"pin", "pin-priority"} else wanted
+        priority = int(number[0]) if number else HIGHEST
+        if names and not (kind == "version" and every == ALL_PACKAGES):
+            records.append(Pin(path, names, wanted, priority))
+        if len(names) < len(every) or not every or "package" in more:
+            records.append(Pin(path, NOT_COMPARED, wanted, priority))
     return tuple(records)
 
 
+def _read_records(text: str) -> Iterator[tuple[Mapping[str, str], Set[str]]]:
+    """Yield the fields of each record, by small letters, and which of them have more lines. Only an
+    empty line ends a record, and the last field of one name counts.
+    """
+    lines = [line.removesuffix("\r") for line in text.split("\n") if not line.startswith("#")]
+    for record in re.split(r"\n\n+", "\n".join(lines)):
+        fields: dict[str, str] = {}
+        more: set[str] = set()
+        last = ""
+        for line in record.split("\n"):
+            field = _FIELD.match(line)
+            if field:
+                last = field[1].lower()
+                fields[last] = field[2].strip()
+                more.discard(last)
+            elif line[:1] in (" ", "\t") and line.strip():
+                more.add(last)
+        yield fields, more
+
+
+def _read_version(pin: str, names: tuple[str, ...]) -> tuple[str, str]:
+    """Return the kind of a record, and the pattern of versions that it names, '' for none. A
+    release * is about all versions of all repositories.
+    """
+    kind = re.match(r"\w*", pin)
+    word = kind[0].lower() if kind else ""
+    value = pin[len(word) :]
+    value = value.strip() if value[:1] in (" ", "\t") else ""
+    every_release = word == "release" and value == "*" and names != ALL_PACKAGES
+    return word, value if word == "version" or every_release else ""
+
+
 def _is_compared(name: str) -> bool:
-    """Tell whether a pattern is short and plain enough to be compared with very many names."""
-    plain = len(name) <= LONGEST_NAME and not name.startswith("/")
-    return plain and len(re.findall(r"[*?\[]", name)) <= MOST_WILD
+    """Tell whether a pattern is plain enough to be compared with very many names. That of a source
+    is not, since the source of a package is not asked.
+    """
+    plain, colon, of = name.partition(":")
+    known = not colon or of == "any" or of in ARCHITECTURES
+    shown = len(name) <= LONGEST_NAME and bool(_SHOWN_NAME.fullmatch(plain))
+    return known and shown and len(_WILD.findall(plain)) <= MOST_WILD
 
 
 def judge_pins(pins: Sequence[Pin], name: str, version: str) -> PinnedPackage:
@@ -145,38 +234,39 @@ def judge_pins(pins: Sequence[Pin], name: str, version: str) -> PinnedPackage:
     A record for all packages decides about a version that no record of the package fits: what its
     repository has newer may come by it.
     """
-    own = [pin for pin in pins if pin.is_about(name)]
-    every = [pin for pin in pins if pin.names == ALL_PACKAGES]
-    first = next((pin for pin in own if _fits(pin, version)), None)
-    earlier = own[: own.index(first)] if first else own  # apt takes each version's first record
-    lets_none_in = all(pin.priority < 0 for pin in earlier)
-    if first and first.version == "*" and first.priority < 0 and lets_none_in:
-        return PinnedPackage("kept", first)  # no version may come
-    reached = first.priority if first else 0
-    others = [pin for pin in own if pin.version and not _fits(pin, version)]
+    own, named = _list_deciding(pins, name)
+    if named and named[-1].version == "*" and all(pin.priority < 0 for pin in own):
+        return PinnedPackage("kept", named[-1])  # no version may come
+    first = next((pin for pin in named if pin.fits(version)), None)
+    others = [pin for pin in named if pin.version and not pin.fits(version)]
     wins = max(others, key=lambda pin: pin.priority, default=None)
-    if wins and wins.priority > max(TARGET_RELEASE, reached - 1):
+    if wins and wins.priority > max(TARGET_RELEASE, first.priority - 1 if first else 0):
         return PinnedPackage("elsewhere", wins)
-    rivals = any(
-        pin.priority >= reached and not (_fits(pin, version) and _spells_version(pin, version))
-        for pin in (*own, *every)
-    )
-    wanted = first and first.priority > TARGET_RELEASE and not rivals
-    if first and wanted and _spells_version(first, version):
-        return PinnedPackage("kept", first)
-    return PinnedPackage()
+    if not first:
+        return PinnedPackage()
+    # apt takes each version's first record, and one before this one may be about the installed one
+    may_fit = [p for p in own[: own.index(first)] if not p.version or p.fits(version)]
+    reached = min(pin.priority for pin in (*may_fit, first))
+    every = [pin for pin in pins if pin.names == ALL_PACKAGES]
+    rivals = any(pin.priority >= reached and not pin.spells(version) for pin in (*own, *every))
+    kept = reached > TARGET_RELEASE and not rivals
+    return PinnedPackage("kept", first) if kept else PinnedPackage()
 
 
-def _fits(pin: Pin, version: str) -> bool:
-    return bool(pin.version) and fnmatch.fnmatchcase(version, pin.version)
-
-
-def _spells_version(pin: Pin, version: str) -> bool:
-    """Tell whether a record has the whole release of an installed version, so that no newer one of
-    the branch fits it.
+def _list_deciding(pins: Sequence[Pin], name: str) -> tuple[list[Pin], list[Pin]]:
+    """List the records that may decide about a version of a package, up to the one that decides
+    about all that are left, and those of them that name the package.
     """
-    upstream = version.rpartition("-")[0] or version
-    return re.split(r"[*?\[]", pin.version, maxsplit=1)[0].startswith(upstream)
+    own, named = [], []
+    for pin in pins:
+        if pin.is_about(name):
+            named.append(pin)
+        elif pin.names != NOT_COMPARED:
+            continue
+        own.append(pin)
+        if named[-1:] == [pin] and pin.version == "*":
+            break
+    return own, named
 
 
 def list_pinned(

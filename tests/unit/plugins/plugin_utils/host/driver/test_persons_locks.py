@@ -88,6 +88,9 @@ APART: list[tuple[str, str, bool, bool]] = [
     ("any architecture", PIN % ("libcuda1:any", "550.*", 1001), False, True),
     ("another architecture", PIN % ("libcuda1:i386", "550.*", 1001), False, False),
     ("a comment", "# " + (PIN % ("libcuda1", "550.*", 1001)).replace("\n", "\n# "), False, False),
+    ("a name in capital letters", PIN % ("LIBCUDA1", "550.*", 1001), False, False),
+    ("a pattern in capital letters", PIN % ("LIBCUDA?", "550.*", 1001), False, True),
+    ("the ends of lines of Windows", (PIN % ("libcuda1", "550.*", 1001)).replace("\n", "\r\n"), False, True),
 ]  # fmt: skip
 
 
@@ -110,9 +113,11 @@ SECRET_WORD = "a-word"
 
 
 PREFERENCES = f"""Explanation: {SECRET_WORD}
+ {SECRET_WORD}: {SECRET_WORD}
 Package: libcuda1
 Pin: release o=Debian,n={SECRET_WORD}
-Pin-Priority: 990
+Pin-Priority: 990 {SECRET_WORD}
+{SECRET_WORD}: {SECRET_WORD}
 
 Package: nvidia-driver {{{SECRET_WORD}}}
 Pin: origin "{SECRET_WORD}.example.org"
@@ -123,7 +128,7 @@ Pin-Priority: 1001
 def test_only_names_versions_and_priorities_of_preferences_leave_a_host() -> None:
     shown = contents.show_content(PREFERENCES.encode(), apt_pins.PIN_KEEP, "/x")["content"]
     assert SECRET_WORD not in shown
-    of_unread = apt_pins.Pin("/x", apt_pins.ALL_PACKAGES, "", 1001)
+    of_unread = apt_pins.Pin("/x", apt_pins.NOT_COMPARED, "", 1001)
     assert apt_pins.parse_pins("/x", shown) == (
         apt_pins.Pin("/x", ("libcuda1",), "", 990),
         of_unread,
@@ -199,13 +204,104 @@ RIVALS: list[tuple[str, str, bool]] = [
 ]  # fmt: skip
 
 
+BEFORE: list[tuple[str, str, bool]] = [
+    # the same of a record before it: apt takes each version's first record
+    ("of a repository, which may have the installed version", "Package: lib*\nPin: origin example.org\nPin-Priority: 600\n", False),
+    ("of a repository, for all packages", "Package: *\nPin: origin example.org\nPin-Priority: 600\n", True),
+    ("of its branch", PIN % ("libcuda1", "535*", 600), False),
+    ("of another branch", PIN % ("libcuda1", "550*", 600), True),
+    ("of its branch, by a regular expression", PIN % ("/cuda/", "535*", 600), False),
+    ("of another branch, by a regular expression", PIN % ("/cuda/", "550*", 600), True),
+    ("of its version, with another priority", PIN % ("/cuda/", "535.261.03-1", 1000), True),
+    ("of its version, with a priority that is too low", PIN % ("/cuda/", "535.261.03-1", 500), False),
+    ("by a regular expression of versions", PIN % ("libcuda1", "/^535/", 600), False),
+]  # fmt: skip
+
+
+def judge(text: str, machine: str = "x86_64") -> str:
+    """Return what apt's preferences make of libcuda1 535.261.03-1."""
+    shown = contents.show_content(text.encode(), apt_pins.PIN_KEEP, "/x")["content"]
+    pins = apt_pins.read_pins(obs(files={apt_pins.PIN_FILE: shown}, host={"machine": machine}))
+    return apt_pins.judge_pins(pins, "libcuda1", "535.261.03-1").verdict
+
+
+OF_VERSION = PIN % ("libcuda1", "535.261.03-1", 1001)
+
+
 @pytest.mark.parametrize(("text", "stays"), [c[1:] for c in RIVALS], ids=[c[0] for c in RIVALS])
 def test_a_record_that_is_not_compared_may_be_a_rival(text: str, stays: bool) -> None:
-    pin = PIN % ("libcuda1", "535.261.03-1", 1001)
-    shown = contents.show_content(f"{pin}\n{text}".encode(), apt_pins.PIN_KEEP, "/x")["content"]
-    pins = apt_pins.read_pins(obs(files={apt_pins.PIN_FILE: shown}))
-    verdict = apt_pins.judge_pins(pins, "libcuda1", "535.261.03-1").verdict
-    assert (verdict == "kept") is stays
+    assert (judge(f"{OF_VERSION}\n{text}") == "kept") is stays
+
+
+@pytest.mark.parametrize(("text", "stays"), [c[1:] for c in BEFORE], ids=[c[0] for c in BEFORE])
+def test_the_first_record_of_a_version_counts(text: str, stays: bool) -> None:
+    assert (judge(f"{text}\n{OF_VERSION}") == "kept") is stays
+
+
+NONE_COMES = "Package: libcuda1\nPin: release *\nPin-Priority: -1\n"
+KEEPING_ALL_OUT: list[tuple[str, str, str]] = [
+    # which record is before or behind the one that lets no version in, the text, the verdict
+    ("none", NONE_COMES, "kept"),
+    ("one that lets a branch in", PIN % ("libcuda1", "550*", 100) + "\n" + NONE_COMES, "free"),
+    ("one that may let a branch in", PIN % ("/cuda/", "550*", 1001) + "\n" + NONE_COMES, "free"),
+    ("one by a source that may let a branch in", PIN % ("src:nvidia*", "550*", 1001) + "\n" + NONE_COMES, "free"),
+    ("one that keeps a branch out", PIN % ("/cuda/", "550*", -2) + "\n" + NONE_COMES, "kept"),
+    ("one that comes too late", NONE_COMES + "\n" + PIN % ("libcuda1", "550*", 1001), "kept"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "verdict"), [c[1:] for c in KEEPING_ALL_OUT], ids=[c[0] for c in KEEPING_ALL_OUT])  # fmt: skip
+def test_records_that_let_no_version_in(text: str, verdict: str) -> None:
+    assert judge(text) == verdict
+
+
+FORMS: list[tuple[str, str, str, bool]] = [
+    # how the record of the installed version is written, its text, what apt 2.6 makes of libcuda1,
+    # whether it stays if a record of another branch is written so, beside a plain one of its version
+    ("plainly", OF_VERSION, "kept", False),
+    ("with the ends of lines of Windows", OF_VERSION.replace("\n", "\r\n"), "kept", False),
+    ("with blanks before the colons", OF_VERSION.replace(":", " :"), "kept", False),
+    ("with tabs", OF_VERSION.replace(" ", "\t"), "kept", False),
+    ("with words behind the number", OF_VERSION.replace("1001", "1001 # until May"), "kept", False),
+    ("with a sign before the number", OF_VERSION.replace("1001", "+1001"), "kept", False),
+    ("with a field twice", OF_VERSION + "Pin-Priority: 10\n", "free", True),
+    ("with names in two lines", "Package: bash\n libcuda1\n" + OF_VERSION.partition("\n")[2], "free", False),
+    ("with its version in a second line", OF_VERSION.replace("version ", "version\n "), "free", False),
+    ("with its number in a second line", OF_VERSION.replace("1001", "\n 1001"), "free", False),
+    ("with a comment between", OF_VERSION.replace("\n", "\n# a comment\n"), "kept", False),
+    ("with an explanation of two lines", "Explanation: a\n word\n" + OF_VERSION, "kept", False),
+    ("before a line of blanks, which ends no record", OF_VERSION + " \n" + PIN % ("bash", "5*", 1), "free", True),
+    ("before a comment, which ends no record", OF_VERSION + "#\n" + PIN % ("bash", "5*", 1), "free", True),
+    ("by a name in capital letters", PIN % ("LIBCUDA1", "535.261.03-1", 1001), "free", True),
+    ("by a pattern in capital letters", PIN % ("LIB*", "535.261.03-1", 1001), "kept", False),
+    ("by very many names", PIN % ("bash " * 99 + "libcuda1", "535.261.03-1", 1001), "kept", False),
+    ("of the system's architecture", PIN % ("libcuda1:amd64", "535.261.03-1", 1001), "kept", False),
+    ("of another architecture", PIN % ("libcuda1:i386", "535.261.03-1", 1001), "free", True),
+    # these are not compared
+    ("of an architecture that apt does not have", PIN % ("libcuda1:native", "535.261.03-1", 1001), "free", False),
+    ("of a pattern of architectures", PIN % ("libcuda1:linux-any", "535.261.03-1", 1001), "free", False),
+    ("by a source that does not exist", PIN % ("src:libcuda1", "535.261.03-1", 1001), "free", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "verdict", "stays"), [c[1:] for c in FORMS], ids=[c[0] for c in FORMS])  # fmt: skip
+def test_a_record_is_read_as_apt_reads_it(text: str, verdict: str, stays: bool) -> None:
+    assert judge(text) == verdict
+    other = text.replace("535.261.03-1", "550*")
+    assert (judge(f"{OF_VERSION}\n{other}") == "kept") is stays
+
+
+@pytest.mark.parametrize(("machine", "verdict"), [("x86_64", "kept"), ("aarch64", "free"), ("", "free")])  # fmt: skip
+def test_an_architecture_is_compared_with_that_of_the_system(machine: str, verdict: str) -> None:
+    assert judge(PIN % ("libcuda1:amd64", "535.261.03-1", 1001), machine) == verdict
+
+
+def test_very_many_patterns_of_names_are_not_compared() -> None:
+    """A host may have very many packages as well."""
+    names = " ".join(f"*{n}*" for n in range(apt_pins.MOST_PATTERNS // 2))
+    text = "\n".join([PIN % (f"{names} bash", "5*", 100)] * 3)
+    pins = apt_pins.read_pins(obs(files={apt_pins.PIN_FILE: text}))
+    assert [pin.names == apt_pins.NOT_COMPARED for pin in pins] == [False, False, True]
 
 
 ZYPPER_LOCKS: list[tuple[str, str, str]] = [
