@@ -12,12 +12,14 @@ import os
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SPOT = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_FOLDERS = 10000  # that are nested
+_MOST_NAMES = 1 << 18  # that one call removes; apt makes a few
 _OPENED = "/proc/self/fd/%d"
 
 
 def remove_deep_tree(path):
     """Remove a file or a folder, however deep: the account that it belongs to may nest folders.
-    Raise OSError for what stays.
+    Raise OSError for what stays, and after very many names: a program of the account may make more
+    of them in folders that are not ours yet. The next call continues.
 
     No link is followed. Each folder is moved up before it is emptied, so that nothing recurs. Each
     is made ours before it is read: a program of the account that is inside can make nothing more
@@ -37,10 +39,12 @@ def remove_deep_tree(path):
         os.close(above)
     # begins the names of folders that are moved up, which no one else could have taken before
     mark = os.urandom(16).hex()
+    left = iter(range(_MOST_NAMES))
     try:
         for name in _take_names(top):
             if not _remove_file(name, top):
-                _empty_folder(name, top, mark)
+                _empty_folder(name, top, mark, left)
+            _count_name(left, path)
     finally:
         os.close(top)
     os.rmdir(path)
@@ -106,11 +110,18 @@ def _remove_file(name, folder):
     return True
 
 
-def _empty_folder(name, top, mark):
+def _count_name(left, place):
+    """Count a name that is removed or moved. Raise OSError if that was the last one."""
+    if next(left, None) is None:
+        raise OSError(errno.ENOTEMPTY, "very many names were removed, and there are more", place)
+
+
+def _empty_folder(name, top, mark, left):
     """Remove a folder of `top`, and move those in it up to `top`. Raise OSError for one that is
     nested too deep: a program of the account may go on nesting.
 
-    mark: begins the names of folders that were moved up, and their level follows it.
+    mark: begins the names of folders that were moved up, and their level follows it. left: the names
+    that may still be removed.
     """
     level = int(name[len(mark) :].partition(".")[0]) if name.startswith(mark) else 0
     if level >= _MOST_FOLDERS:
@@ -118,6 +129,7 @@ def _empty_folder(name, top, mark):
     inner = _open_as_own(name, top)
     try:
         for entry in _take_names(inner):
+            _count_name(left, name)
             if not _remove_file(entry, inner):
                 moved = "%s%d.%s" % (mark, level + 1, os.urandom(16).hex())
                 os.rename(entry, moved, src_dir_fd=inner, dst_dir_fd=top)

@@ -112,8 +112,12 @@ class Keeper(object):
         return kept, left
 
     def _add_unlisted(self, rows, why):
-        """Return the rows, and one for each name that the package manager has not listed."""
-        listed = {name for row in rows for name in (row[0], "%s:%s" % (row[0], row[1]))}
+        """Return the rows, and one for each name that the package manager has not listed. If a name
+        is asked for with an architecture as well, that row is no answer to the name alone.
+        """
+        asked = set(self.request["packages"])
+        pairs = [(row[0], "%s:%s" % (row[0], row[1])) for row in rows]
+        listed = {whole if whole in asked else name for name, whole in pairs}
         names = [name for name in self.request["packages"] if name not in listed]
         return rows + [[name, "", "", functools.partial(_leave, why)] for name in names]
 

@@ -115,6 +115,38 @@ def test_an_account_that_goes_on_nesting_ends_the_removal(
     assert (tmp_path / "top").exists() is bool(error)
 
 
+FULL = [
+    # files, folders, names in each folder, how many names may be removed; whether that ends a call
+    (3, 0, 0, 3, False),
+    (4, 0, 0, 3, True),
+    (0, 2, 3, 14, False),  # each of six is moved, and removed
+    (0, 2, 3, 13, True),
+    (0, 2, 20, 10, True),
+]
+
+
+@pytest.mark.parametrize(("files", "folders", "inner", "most", "ends"), FULL)
+def test_very_many_names_end_a_removal_which_the_next_one_continues(
+    tmp_path, monkeypatch, files, folders, inner, most, ends
+):
+    """A program of the account may make names for as long as it has a folder."""
+    monkeypatch.setattr(deep_folders, "_MOST_NAMES", most)
+    top, errors = tmp_path / "top", []
+    top.mkdir()
+    for number in range(files):
+        (top / str(number)).touch()
+    for folder in range(folders):
+        for number in range(inner):
+            (top / f"of-{folder}" / str(number)).mkdir(parents=True)
+    for _call in range(files + 2 * folders * (inner + 1)):
+        try:
+            deep_folders.remove_deep_tree(str(top))
+        except OSError as exc:
+            errors.append(exc.errno)
+    assert set(errors) == ({errno.ENOTEMPTY} if ends else set())
+    assert not top.exists()
+
+
 def test_a_folder_that_cannot_be_made_ours_is_left(tmp_path, monkeypatch):
     (tmp_path / "top").mkdir()
 

@@ -186,3 +186,22 @@ def test_a_package_manager_that_fails_is_not_read_as_one_that_has_no_package(hos
     assert said["error"] is None
     assert [(row["name"], row["why"]) for row in said["left"]] == left
     assert {row["name"] for row in said["kept"] + said["left"]} == set(NAMES)
+
+
+I386 = INSTALLED.replace("amd64", "i386")
+FOREIGN = [
+    # the packages that are asked for, what dpkg has; those that are gone
+    (["libcuda1", "libcuda1:i386"], INSTALLED + I386, []),
+    (["libcuda1", "libcuda1:i386"], I386, ["libcuda1"]),
+    (["libcuda1", "libcuda1:i386"], INSTALLED, ["libcuda1:i386"]),
+    (["libcuda1:i386"], I386, []),
+    (["libcuda1"], INSTALLED + I386, []),
+]
+
+
+@pytest.mark.parametrize(("names", "says", "gone"), FOREIGN)
+def test_a_package_of_another_architecture_does_not_stand_for_its_twin(host, names, says, gone):
+    host.says = {"dpkg-query": (bool(gone), says), "apt-cache": ""}
+    left = ask(packages=names)["left"]
+    assert [row["name"] for row in left if row["why"] == "gone"] == gone
+    assert len(left) == says.count("\n") + len(gone)
