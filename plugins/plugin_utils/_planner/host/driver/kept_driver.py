@@ -133,7 +133,7 @@ def read_change(obs: Observation) -> DriverChange:
     if not file.exists and not file.error:
         return DriverChange()
     try:
-        values = json_bounds.load_bounded_json(file.text or "{}")
+        values = json_bounds.load_bounded_json("" if file.error else file.text)
     except ValueError:
         values = {}
     return parse_change(values if isinstance(values, dict) else {})

@@ -193,11 +193,11 @@ def _read_apt(obs: Observation) -> tuple[apt_conf.AptConf, str]:
     texts: list[str] = []
     for file in files:
         try:
+            if file.error or file.fault:
+                raise apt_conf.NotAptConf(0)
             apt_conf.read_apt_conf([file.text])
             texts.append(file.text)
         except apt_conf.NotAptConf:
-            unread = unread or file.path
-        if file.error or file.fault:
             unread = unread or file.path
     return apt_conf.read_apt_conf(texts), unread
 

@@ -210,11 +210,18 @@ def test_a_look_says_that_a_hold_may_be_gone(values: dict[str, Any], codes: list
     assert [get_code(text) for text in kept_driver.advise_on_change(again)] == codes
 
 
-TEXTS = [("", ""), ("{", "changing"), ("[]", "changing"), ('{"state": "settled"}', "settled")]
+TEXTS: list[tuple[Any, str]] = [
+    ("", ""),
+    ("{", "changing"),
+    ("[]", "changing"),
+    ('{"state": "settled"}', "settled"),
+    ({"type": "dir"}, "changing"),
+    ({"error": {"kind": "failed", "message": "Input/output error"}}, "changing"),
+]
 
 
 @pytest.mark.parametrize(("text", "state"), TEXTS)
-def test_a_host_without_a_record_has_no_change(text: str, state: str) -> None:
+def test_a_host_without_a_record_has_no_change(text: Any, state: str) -> None:
     path = f"{kept_driver.DIRECTORY}/record.json"
     seen = obs(files={path: text} if text else {})
     assert kept_driver.read_change_fact(Policy(), seen).value.state == state

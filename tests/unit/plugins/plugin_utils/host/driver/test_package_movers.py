@@ -23,6 +23,7 @@ from tests.unit.driver_hosts import (
     OF_DEBIAN,
     ON,
     PATTERN,
+    PIN,
     advise,
     apt,
     dnf,
@@ -36,6 +37,24 @@ def test_a_spelling_that_is_not_read_is_said() -> None:
     assert "somebody" not in shown
     path = "/etc/apt/apt.conf.d/50unattended-upgrades"
     assert advise({**HEALTHY, **apt(shown)}, OF_DEBIAN) == [("keeping.apt-unread", {"path": path})]
+
+
+UNREAD: dict[str, Any] = {"error": {"kind": "too-large", "message": "it is larger than that"}}
+
+
+def test_a_file_that_cannot_be_read_is_said() -> None:
+    path = "/etc/apt/apt.conf.d/99of-others"
+    found = advise({**HEALTHY, **apt(BY_DEBIAN), path: UNREAD}, OF_DEBIAN)
+    assert ("keeping.apt-unread", {"path": path}) in found
+    assert "keeping.will-move" in [code for code, _values in found]
+
+
+def test_preferences_that_cannot_be_read_keep_nothing() -> None:
+    pin = PIN % ("lib* nvidia-*", "535.261.03-1", 1001)
+    files = {**HEALTHY, **apt(BY_DEBIAN), "/etc/apt/preferences.d/nvidia": pin}
+    assert advise(files, OF_DEBIAN) == []
+    found = advise({**files, "/etc/apt/preferences.d/others": UNREAD}, OF_DEBIAN)
+    assert [code for code, _values in found] == ["keeping.will-move"]
 
 
 INCLUDES = [
