@@ -62,6 +62,7 @@ MOST_PINS, MOST_NAMES, MOST_PATTERNS, LONGEST_NAME = 256, 256, 128, 128
 MOST_WILD = 4  # signs that stand for others, of a name
 _WILD = re.compile(r"[*?\[]")
 _SHOWN_NAME = re.compile(r"[\w.+*?\[\]-]+", re.ASCII)  # no regular expression
+_SHOWN_VERSION = re.compile(r"[\w.+~:*?\[\]-]{1,256}", re.ASCII)
 
 
 @dc.dataclass(frozen=True)
@@ -215,13 +216,14 @@ def _read_records(text: str) -> Iterator[tuple[Mapping[str, str], Set[str]]]:
 
 
 def _read_version(pin: str, names: tuple[str, ...]) -> tuple[str, str]:
-    """Return the kind of a record, and the pattern of versions that it names, '' for none. A
-    release * is about all versions of all repositories.
+    """Return the kind of a record, and the pattern of versions that it names, '' for none and for
+    one that is not shown. A release * is about all versions of all repositories.
     """
     kind = re.match(r"\w*", pin)
     word = kind[0].lower() if kind else ""
     value = pin[len(word) :]
     value = value.strip() if value[:1] in (" ", "\t") else ""
+    value = value if _SHOWN_VERSION.fullmatch(value) else ""
     every_release = word == "release" and value == "*" and names != ALL_PACKAGES
     return word, value if word == "version" or every_release else ""
 

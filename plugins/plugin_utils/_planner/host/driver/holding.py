@@ -76,6 +76,7 @@ OWN: Keep = {"format": "text", "patterns": [r"(?s)\A// Written by gpufleet\.nvid
 TIMEOUT, QUICK = 120, 10  # seconds
 HELD = "held"
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]*(?::[a-z0-9-]+)?", re.ASCII)  # of a package
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 MOST_RECORDED = 1 << 10  # names, or locks, of a record: an answer has so many packages at most
 SPEC = re.compile(r"[A-Za-z0-9][\w.+-]*-\d+:[\w.+~^]+-[\w.+~^]+", re.ASCII)
 # What dnf 4 writes before a lock (_write_locklist in versionlock.py of dnf-plugins-core).
@@ -309,8 +310,9 @@ def read_record(facts: HoldingFacts) -> tuple[tuple[str, ...], str]:
     values = _parse_record(file.text)
     if not values:
         raise PlanError(messages.RECORD_OF_OTHERS.fill(), where=file.path)
-    same = values.get("release") == facts.packages.value.release
-    return _list_texts(values, "packages", NAME), str(values.get("since") or "") if same else ""
+    since = str(values.get("since"))
+    same = values.get("release") == facts.packages.value.release and DATE.fullmatch(since)
+    return _list_texts(values, "packages", NAME), since if same else ""
 
 
 def _list_texts(values: Mapping[str, Any], key: str, form: re.Pattern[str]) -> tuple[str, ...]:

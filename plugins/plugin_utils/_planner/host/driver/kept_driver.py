@@ -59,7 +59,6 @@ DOWNLOAD_SECONDS = 600
 # Ubuntu's built modules, and the signatures without which they are not put together.
 BUILT = re.compile(rf"{holding.PREBUILT.pattern}|linux-signatures-nvidia-.*")
 SHOWN = 4  # packages that a sentence names
-DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 RELEASE_NUMBERS = re.compile(r"[0-9]{3,4}(?:\.[0-9]{1,4}){1,2}")
 CODE = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
 STATE = re.compile(r"ok|broken|not-loaded|none")
@@ -148,7 +147,7 @@ def parse_change(values: Mapping[str, Any]) -> DriverChange:
         # another word is a change that was not judged
         state=state if (state := values.get("state")) in (PREPARING, SETTLED) else CHANGING,
         release=release if RELEASE_NUMBERS.fullmatch(release) else "",
-        since=since if DATE.fullmatch(since) else "",
+        since=since if holding.DATE.fullmatch(since) else "",
         gpus=_read_count(values.get("gpus")),
         before=tuple(code for code in codes if CODE.fullmatch(code)),
         kept=_read_count(values.get("kept")) or 0,

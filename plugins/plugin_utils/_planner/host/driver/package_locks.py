@@ -88,7 +88,7 @@ _VERSION = re.compile(r"(?:(\d+):)?([\d*?\[][^:-]*)")
 _WILD = re.compile(r"[*?\[]")
 MOST_LOCKS, MOST_PATTERNS = 1 << 13, 64
 MOST_VERSIONS = 64  # of one name that are compared; those behind count as not named
-MOST_BYTES, LONGEST_LOCK = 1 << 18, 1 << 8  # of one file, of a name
+MOST_BYTES, LONGEST_LOCK = 1 << 18, 1 << 8  # of one file, of a lock
 NO = ("0", "no", "false", "off")  # of configparser, by which dnf reads its plugins' files
 
 # free: no lock is about it. kept: it stays as it is. elsewhere: the locks let another version in.
@@ -374,8 +374,8 @@ def index_excluded(excluded: Sequence[str]) -> LockIndex:
 
 def _index_files(files: Iterable[ObservedFile], excluded: Sequence[str] = ()) -> LockIndex:
     locks = (lock for file in files for lock in parse_locks(file.path, file.text))
-    # no package has a longer name
-    locks = (lock for lock in locks if len(lock.name) <= LONGEST_LOCK)
+    # no package has a longer name and version
+    locks = (lock for lock in locks if len(lock.shown) <= LONGEST_LOCK)
     every = itertools.chain(
         (Lock(name, name) for name in excluded if len(name) <= LONGEST_LOCK), locks
     )

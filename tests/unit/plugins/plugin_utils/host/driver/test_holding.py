@@ -80,6 +80,31 @@ def test_a_host_as_it_should_be_is_left_alone_and_its_age_is_said() -> None:
     assert (code, values["since"], values["days"]) == ("hold.since", "2026-11-01", 25)
 
 
+DATES = [
+    # a date as a host has it in the record; whether the hold is as old as that
+    ("2026-11-01", True),
+    ("x" * 100000, False),
+    ("2026-11-01 by a person", False),
+    ("20261101", False),
+    (20261101, False),
+    (None, False),
+    (["2026-11-01"], False),
+]
+
+
+@pytest.mark.parametrize(("since", "old"), DATES)
+def test_a_date_of_a_record_is_shown_if_it_is_one(since: Any, old: bool) -> None:
+    there = {
+        holding.RECORD: record(NAMES, since),
+        holding.BLACKLIST: holding.build_blacklist(NAMES),
+    }
+    plan = holding.plan_hold(HOLD, facts(as_held(DRIVER), there))
+    assert [code for code, _values in read_all_coded(plan.advice)] == [
+        "hold.since" if old else "hold.begins"
+    ]
+    assert plan.empty is old
+
+
 def test_the_hold_of_a_release_that_has_moved_begins_again() -> None:
     """A rollout releases it for a change of the driver, and the same run holds the new one."""
     there = {holding.RECORD: record(NAMES, release="570.172.08")}

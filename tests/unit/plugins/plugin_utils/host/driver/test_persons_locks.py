@@ -291,6 +291,21 @@ def test_a_record_is_read_as_apt_reads_it(text: str, verdict: str, stays: bool) 
     assert (judge(f"{OF_VERSION}\n{other}") == "kept") is stays
 
 
+@pytest.mark.parametrize("version", ["9" * 257, "550 {secret}", "550\u0665", "/^550/"])
+def test_a_version_that_no_host_shows_is_not_told(version: str) -> None:
+    pins = apt_pins.parse_pins("/x", PIN % ("libcuda1", version, 1001))
+    assert [(pin.names, pin.version) for pin in pins] == [(("libcuda1",), "")]
+
+
+def test_a_lock_that_is_too_long_is_not_told() -> None:
+    line = "nvidia-driver-cuda-3:580.95.05-{}.el9.*\n"
+    for release, told in (("1", True), ("1" * package_locks.LONGEST_LOCK, False)):
+        files = {**HEALTHY, **AUTOMATIC, package_locks.LOCKS[0]: line.format(release)}
+        codes = [code for code, _values in advise(files, OF_NVIDIA[:1], "rpm")]
+        assert ("keeping.locked-elsewhere" in codes) is told
+        assert "keeping.will-move" in codes
+
+
 @pytest.mark.parametrize(("machine", "verdict"), [("x86_64", "kept"), ("aarch64", "free"), ("", "free")])  # fmt: skip
 def test_an_architecture_is_compared_with_that_of_the_system(machine: str, verdict: str) -> None:
     assert judge(PIN % ("libcuda1:amd64", "535.261.03-1", 1001), machine) == verdict
