@@ -82,6 +82,7 @@ VERSIONLOCK_KEEP: Keep = {
         r"^locklist[ \t]*[=:][ \t]*/[\w./+-]{1,255}[ \t]*$",
     ],
 }
+LIST_PATH = re.compile(r"/[\w./+-]{1,255}", re.ASCII)
 FORMAT_OF_DNF5 = "1.0"  # CONFIG_FILE_VERSION in versionlock_config.cpp; it reads no other one
 _ARCHITECTURE = re.compile(r"\.(?:\*|noarch|x86_64|aarch64|i[3-6]86|ppc64le|s390x)$")
 _VERSION = re.compile(r"(?:(\d+):)?([\d*?\[][^:-]*)")
@@ -348,7 +349,7 @@ def _read_dnf_locks(
         dnf5=dnf5,
         plugin=dnf5 or obs.get_file(VERSIONLOCK).exists,
         off="" if dnf5 else off,
-        list_path=listed if listed.startswith("/") else "",
+        list_path=listed if LIST_PATH.fullmatch(listed) else "",
         manager="dnf",
     )
     files: tuple[ObservedFile, ...] = ()

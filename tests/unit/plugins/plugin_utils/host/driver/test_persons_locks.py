@@ -61,6 +61,11 @@ IDLE: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
         [("keeping.locks-idle", ""), ("keeping.will-move", "nvidia-driver-cuda")],
     ),
     (
+        "the locks are in a file whose path is longer than a host shows",
+        {package_locks.VERSIONLOCK: f"[main]\nlocklist = /{'l' * 256}\n"},
+        [("keeping.will-move", "nvidia-driver-cuda")],
+    ),
+    (
         "the locks are in a file of another user",
         {
             package_locks.VERSIONLOCK: "[main]\nlocklist = /srv/locks\n",
