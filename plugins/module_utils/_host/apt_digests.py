@@ -30,7 +30,9 @@ def list_stated_digests(packages):
     """
     if not packages:
         return {}
-    shown = ["apt-cache", "show"] + [name_deb(name, arch) for name, arch, _version in packages]
+    # all of them whatever APT::Cache::AllVersions is: the installed one may not be the newest
+    shown = ["apt-cache", "show", "--all-versions"]
+    shown += [name_deb(name, arch) for name, arch, _version in packages]
     answer = commands.run(shown, timeout=ANSWER_WITHIN, cap=OUTPUT)
     if answer["rc"] != 0 or answer["truncated"]:
         return None

@@ -52,12 +52,12 @@ def configured(tmp_path, monkeypatch):
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
     monkeypatch.setattr(commands, "asked_for", ["APT_CONFIG"])
 
-    def make(*repositories):
+    def make(*repositories, newer=""):
         lines = []
         for number, stated in enumerate(repositories):
             folder = tmp_path / f"repository{number}"
             folder.mkdir()
-            (folder / "Packages").write_text(STANZA % stated)
+            (folder / "Packages").write_text(STANZA % stated + newer)
             lines.append(f"deb [trusted=yes] copy:{folder} ./\n")
         (tmp_path / "etc/sources.list").write_text("".join(lines))
         subprocess.run(["apt-get", "-qq", "update"], check=True, timeout=60)
@@ -83,3 +83,12 @@ STATED = [
 def test_repositories_that_disagree_state_no_digest(configured, repositories, stated):
     configured(*repositories)
     assert apt_digests.list_stated_digests([PACKAGE]) == stated
+
+
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="this machine has no apt")
+def test_an_apt_that_shows_newest_versions_alone_states_the_installed_one(configured, tmp_path):
+    with (tmp_path / "apt.conf").open("a") as stream:
+        stream.write('APT::Cache::AllVersions "false";\n')
+    newer = (STANZA % (8, BAD)).replace("535.261.03-1", "550.163.01-1")
+    configured((7, GOOD), newer=newer)
+    assert apt_digests.list_stated_digests([PACKAGE])[PACKAGE] == {(GOOD, 7)}

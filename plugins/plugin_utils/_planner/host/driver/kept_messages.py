@@ -74,7 +74,7 @@ MANAGER_SILENT = Sentence(
     "kept.unread",
     NOT_KEPT,
     why="the package manager has failed to tell about it, or was too slow",
-    next="See why (dpkg-query -W, apt-cache show, rpm -q)",
+    next="See why (dpkg-query -W, apt-cache show, apt-get download --print-uris PACKAGE, rpm -q)",
 )
 CACHE_UNREAD = Sentence(
     "kept.cache-unread",

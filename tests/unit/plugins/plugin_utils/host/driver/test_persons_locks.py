@@ -5,6 +5,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -294,6 +299,76 @@ def test_a_record_is_read_as_apt_reads_it(text: str, verdict: str, stays: bool) 
     assert judge(text) == verdict
     other = text.replace("535.261.03-1", "550*")
     assert (judge(f"{OF_VERSION}\n{other}") == "kept") is stays
+
+
+REAL = """Package: libcuda1
+Status: install ok installed
+Version: 535.261.03-1
+Source: nvidia-graphics-drivers
+Architecture: amd64
+Maintainer: A person <person@example.org>
+Description: a library
+
+"""
+OFFERED = ("535.261.03-1", "535.274.02-1", "550.163.01-1", "580.95.05-1")
+
+
+@pytest.fixture(scope="module")
+def apt(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """A function that returns the version of libcuda1 that a real apt would install by preferences,
+    '' if it refuses them.
+    """
+    base = tmp_path_factory.mktemp("apt")
+    for folder in ("lists/partial", "cache/archives/partial", "etc/apt.conf.d", "repository"):
+        (base / folder).mkdir(parents=True)
+    (base / "status").write_text(REAL)
+    versions = (REAL.replace("535.261.03-1", version) for version in OFFERED)
+    parts = (text.replace("Status: install ok installed\n", "") for text in versions)
+    files = "".join(
+        text.rstrip() + f"\nFilename: ./x.deb\nSize: 1\nSHA256: {'0' * 64}\n\n" for text in parts
+    )
+    (base / "repository/Packages").write_text(files)
+    (base / "etc/sources.list").write_text(f"deb [trusted=yes] copy:{base}/repository ./\n")
+    settings = {
+        "Dir": base, "Dir::State": base, "Dir::State::status": base / "status", "Dir::Etc": base / "etc",
+        "Dir::Cache": base / "cache", "APT::Architecture": "amd64", "APT::Sandbox::User": "",
+    }  # fmt: skip
+    (base / "apt.conf").write_text(
+        "".join(f'{key} "{value}";\n' for key, value in settings.items())
+    )
+    environment = {**os.environ, "APT_CONFIG": str(base / "apt.conf"), "LC_ALL": "C"}
+    subprocess.run(["apt-get", "-qq", "update"], check=True, timeout=60, env=environment)
+
+    def ask(text: str) -> str:
+        (base / "etc/preferences").write_bytes(text.encode())
+        said = subprocess.run(
+            ["apt-cache", "policy", "libcuda1"], env=environment, timeout=60, capture_output=True, text=True, check=False
+        )  # fmt: skip
+        offered = re.search(r"Candidate: (\S+)", said.stdout)
+        return "" if "E:" in said.stderr or not offered else offered[1]
+
+    return ask
+
+
+JUDGED = [
+    *(f"{OF_VERSION}\n{text}" for _name, text, _stays in RIVALS),
+    *(f"{text}\n{OF_VERSION}" for _name, text, _stays in BEFORE),
+    *(text for _name, text, _verdict in KEEPING_ALL_OUT),
+    *(text for _name, text, _verdict, _stays in FORMS),
+    *(
+        f"{OF_VERSION}\n{text.replace('535.261.03-1', '550*').replace('1001', '1002')}"
+        for _name, text, _verdict, _stays in FORMS
+    ),
+]
+
+
+@pytest.mark.skipif(shutil.which("apt-cache") is None, reason="this machine has no apt")
+def test_what_is_called_kept_is_kept_by_a_real_apt(apt: Callable[[str], str]) -> None:
+    kept = [text for text in JUDGED if judge(text) == "kept"]
+    assert len(kept) > len(JUDGED) // 4
+    moved = [text for text in kept if apt(text) not in ("535.261.03-1", "(none)")]
+    assert moved == []
+    assert apt(PIN % ("libcuda1", "550*", 1001)) == "550.163.01-1"
 
 
 @pytest.mark.parametrize("version", ["9" * 257, "550 {secret}", "550\u0665", "/^550/"])
