@@ -134,6 +134,32 @@ def test_an_answer_of_a_program_that_is_none(name: str, given: Any) -> None:
     assert "lookup" not in str(caught.value)
 
 
+ROW = {"name": "libcuda1", "arch": "amd64", "version": "535"}
+KEPT = {**ROW, "file": "x.deb", "sha256": "0", "size": 1}
+LISTED: list[tuple[str, dict[str, Any], int]] = [
+    # a list of an answer, an item of it, how many a host has at most
+    ("kept", KEPT, programs.MOST_KEPT),
+    ("left", {**ROW, "why": "gone"}, programs.MOST_LEFT),
+    ("ran", {"argv": ["apt-mark", "unhold"], "rc": 0}, programs.MOST_RELEASES),
+]
+
+
+@pytest.mark.parametrize(("name", "item", "most"), LISTED)
+def test_a_host_keeps_no_more_packages_than_it_has(
+    name: str, item: dict[str, Any], most: int
+) -> None:
+    """All of them are in a result, which Ansible keeps for each host of a run."""
+    answer: dict[str, Any] = {
+        "schema": 1, "state": "", "again": False, "refused": False, "unread": False, "rollout": "",
+        "kept": [], "left": [], "ran": [], "error": None,
+    }  # fmt: skip
+    answer[name] = [item] * most
+    assert edge.read_program_result("kept_packages", {}, answer)[name] == answer[name]
+    answer[name].append(item)
+    with pytest.raises(rules.BrokenShape):
+        edge.read_program_result("kept_packages", {}, answer)
+
+
 def test_every_kind_of_query_has_a_row() -> None:
     asked = {
         "file",
