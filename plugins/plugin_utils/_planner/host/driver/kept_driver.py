@@ -60,7 +60,8 @@ DOWNLOAD_SECONDS = 600
 BUILT = re.compile(rf"{holding.PREBUILT.pattern}|linux-signatures-nvidia-.*")
 SHOWN = 4  # packages that a sentence names
 RELEASE_NUMBERS = re.compile(r"[0-9]{3,4}(?:\.[0-9]{1,4}){1,2}")
-CODE = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
+CODE = re.compile(r"[a-z0-9-]{1,64}\.[a-z0-9-]{1,64}")
+MOST_CODES = 256  # of a record, which no host comes near
 STATE = re.compile(r"ok|broken|not-loaded|none")
 # Why a package is not kept (module_utils/_host/kept_files.py).
 REASONS: Mapping[str, Sentence] = {
@@ -141,7 +142,8 @@ def read_change(obs: Observation) -> DriverChange:
 def parse_change(values: Mapping[str, Any]) -> DriverChange:
     """Return a change by the values of its record, as far as they have their forms."""
     before = values.get("before")
-    codes = [code for code in before if isinstance(code, str)] if isinstance(before, list) else []
+    every = before[:MOST_CODES] if isinstance(before, list) else []
+    codes = [code for code in every if isinstance(code, str)]
     since, release, driver = (str(values.get(name)) for name in ("since", "release", "driver"))
     return DriverChange(
         # another word is a change that was not judged

@@ -189,6 +189,21 @@ def test_a_record_is_read_as_far_as_it_has_its_forms(
     assert found.before == ()
 
 
+CODES: list[tuple[Any, int]] = [
+    # what a record has of the codes before the change; how many are read
+    (["keeping.parts-differ"], 1),
+    (["keeping.parts-differ", 7, None, "no code", "a.b.c"], 1),
+    (["keeping." + "x" * 65], 0),
+    ([f"keeping.{number}" for number in range(kept_driver.MOST_CODES + 1)], kept_driver.MOST_CODES),
+    ("keeping.parts-differ", 0),
+]
+
+
+@pytest.mark.parametrize(("before", "read"), CODES)
+def test_few_codes_of_a_record_are_read(before: Any, read: int) -> None:
+    assert len(kept_driver.parse_change({"before": before}).before) == read
+
+
 HOLD = [["apt-mark", "hold", "libcuda1"]]
 CUT_OFF: list[tuple[dict[str, Any], list[str]]] = [
     # what stands in the record; the codes of the advice
