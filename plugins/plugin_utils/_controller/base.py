@@ -41,6 +41,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
     end_with_code,
+    get_code,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     JOURNAL_DIR,
@@ -59,6 +60,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     work,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    holding_messages,
     kept_driver,
     kept_messages,
 )
@@ -354,8 +356,7 @@ def drop_kept_packages(task: Task, outcome: Outcome, answer: Mapping[str, Any]) 
         return ()
     if state == kept_driver.CHANGING and not goes:
         return ()
-    if noted.get("releasing") and task.wanted.driver == "ignore" and not goes:
-        # With another policy this run has just held the packages again, or released all of them.
+    if noted.get("releasing") and not goes and leaves_hold(task.wanted, outcome):
         return (kept_messages.RELEASE_CUT_OFF.fill(),)
     request = kept_driver.build_removing_request(settled=not goes)
     reply = transport.run_host_program(
@@ -365,6 +366,17 @@ def drop_kept_packages(task: Task, outcome: Outcome, answer: Mapping[str, Any]) 
         return ()
     wrong = reply["error"]["message"]
     return (kept_messages.KEPT_NOT_REMOVED.fill(path=kept_driver.DIRECTORY, problem=wrong),)
+
+
+def leaves_hold(policy: Policy, outcome: Outcome) -> bool:
+    """Tell whether a run has left the packages of the driver as they are: by its policy, or since
+    the host has no driver, or is left alone. Any other run has held them, or released all of them.
+    """
+    record = outcome.facts.get("decision") or {}
+    alone = record.get("refused") and not record.get("decisions")
+    codes = {get_code(text) for text in outcome.plan.whole.advice}
+    without = record.get("skipped") or holding_messages.NO_DRIVER.code in codes
+    return policy.driver == "ignore" or bool(alone or without)
 
 
 def list_planned_effects(

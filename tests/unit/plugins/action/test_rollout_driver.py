@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
     registered,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    holding_messages,
     kept_driver,
 )
 
@@ -371,22 +372,40 @@ def test_the_next_converge_removes_what_no_change_needs(
     assert told == ([] if settled is None else ["kept.not-removed"])
 
 
-LEFT_OPEN = [
-    # the policies; whether the host is asked to remove what is kept, the codes of the advice
-    ("hold", "present", 1, []),
-    ("advise", "present", 1, []),
-    # it leaves the hold as it is, so that the note has to stay
-    ("ignore", "present", 0, ["kept.release-cut-off"]),
-    ("ignore", "absent", 1, []),
+ENDED = stages.PlannedOutcome(Plan())
+NO_DRIVER = holding_messages.NO_DRIVER.fill(evidence="no GPU")
+DECIDED = {"decisions": [{"engine": "docker"}], "refused": [["docker", "a reason"]], "skipped": ""}
+LEFT_OPEN: list[tuple[str, str, dict[str, Any], str, int, list[str]]] = [
+    # the policies, what is decided of the host, what the plan says; whether the host is asked to
+    # remove what is kept, the codes of the advice
+    ("hold", "present", {}, "", 1, []),
+    ("advise", "present", {}, "", 1, []),
+    ("hold", "present", DECIDED, "", 1, []),
+    # these leave the hold as it is, so that the note has to stay
+    ("ignore", "present", DECIDED, "", 0, ["kept.release-cut-off"]),
+    ("hold", "present", DECIDED, NO_DRIVER, 0, ["kept.release-cut-off"]),
+    ("hold", "present", {"skipped": "no GPU"}, "", 0, ["kept.release-cut-off"]),
+    ("advise", "present", {"skipped": "no GPU"}, "", 0, ["kept.release-cut-off"]),
+    ("hold", "present", {**DECIDED, "decisions": []}, "", 0, ["kept.release-cut-off"]),
+    ("ignore", "absent", DECIDED, "", 1, []),
+    ("hold", "absent", {"skipped": "no GPU"}, "", 1, []),
 ]
 
 
-@pytest.mark.parametrize(("driver", "wanted", "asked", "codes"), LEFT_OPEN)
+@pytest.mark.parametrize(("driver", "wanted", "decided", "says", "asked", "codes"), LEFT_OPEN)
 def test_the_note_of_a_hold_that_may_be_gone_stays_until_a_policy_decides(
-    played: Played, driver: str, wanted: str, asked: int, codes: list[str]
+    played: Played,
+    driver: str,
+    wanted: str,
+    decided: dict[str, Any],
+    says: str,
+    asked: int,
+    codes: list[str],
 ) -> None:
-    noted = {"state": "preparing", "releasing": True}
-    assert drop(played, "", wanted, check=False, answer={}, driver=driver, noted=noted) == codes
+    plan = Plan(advice=(says,) if says else ())
+    facts = {"driver_change": {"state": "preparing", "releasing": True}, "decision": decided}
+    told = drop(played, "", wanted, check=False, answer={}, driver=driver, facts=facts, plan=plan)
+    assert told == codes
     assert len(played.asked) == asked
 
 
@@ -398,13 +417,11 @@ def drop(
     check: bool,
     answer: Mapping[str, Any],
     driver: str = "advise",
-    noted: Mapping[str, Any] | None = None,
+    facts: dict[str, Any] | None = None,
+    plan: Plan = ENDED.plan,
 ) -> list[str]:
     action: Any = types.SimpleNamespace(_task=types.SimpleNamespace(check_mode=check))
     policy = Policy(state=wanted, driver=driver)  # type: ignore[arg-type]
     task = base.Task(action, {}, policy, lambda _policy: [], lambda *_of: ENDED, "", "auto")
-    outcome = stages.PlannedOutcome(Plan(), {"driver_change": noted or {"state": state}})
+    outcome = stages.PlannedOutcome(plan, facts or {"driver_change": {"state": state}})
     return [get_code(note) for note in base.drop_kept_packages(task, outcome, answer)]
-
-
-ENDED = stages.PlannedOutcome(Plan())

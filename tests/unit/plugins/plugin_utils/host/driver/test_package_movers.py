@@ -44,17 +44,17 @@ UNREAD: dict[str, Any] = {"error": {"kind": "too-large", "message": "it is large
 
 def test_a_file_that_cannot_be_read_is_said() -> None:
     path = "/etc/apt/apt.conf.d/99of-others"
-    found = advise({**HEALTHY, **apt(BY_DEBIAN), path: UNREAD}, OF_DEBIAN)
-    assert ("keeping.apt-unread", {"path": path}) in found
-    assert "keeping.will-move" in [code for code, _values in found]
+    told = advise({**HEALTHY, **apt(BY_DEBIAN), path: UNREAD}, OF_DEBIAN)
+    assert ("keeping.apt-unread", {"path": path}) in told
+    assert "keeping.will-move" in [code for code, _values in told]
 
 
 def test_preferences_that_cannot_be_read_keep_nothing() -> None:
     pin = PIN % ("lib* nvidia-*", "535.261.03-1", 1001)
     files = {**HEALTHY, **apt(BY_DEBIAN), "/etc/apt/preferences.d/nvidia": pin}
     assert advise(files, OF_DEBIAN) == []
-    found = advise({**files, "/etc/apt/preferences.d/others": UNREAD}, OF_DEBIAN)
-    assert [code for code, _values in found] == ["keeping.will-move"]
+    told = advise({**files, "/etc/apt/preferences.d/others": UNREAD}, OF_DEBIAN)
+    assert [code for code, _values in told] == ["keeping.will-move"]
 
 
 INCLUDES = [
