@@ -62,10 +62,10 @@ def run(request):
         ):
             return dict(NOTHING, schema=SCHEMA, **act(request, os.path.join(base, "kept")))
     except host_files.HostError as exc:
-        error = {"message": exc.message, "next": exc.following}
+        return dict(NOTHING, schema=SCHEMA, error={"message": exc.message, "next": exc.following})
     except OSError as exc:
         error = {"message": host_files.cut_middle(str(exc)), "next": ""}
-    return dict(NOTHING, schema=SCHEMA, error=error)
+        return dict(NOTHING, schema=SCHEMA, error=error)
 
 
 def _keep(request, folder):

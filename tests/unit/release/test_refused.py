@@ -283,6 +283,7 @@ def test_a_broken_tool_for_the_sbom_leaves_nothing(
     ("status", "words", "code"),
     [
         (0, "galaxy-importer: passed\nWARNING: a word\n", ""),
+        (0, "galaxy-importer: passed\nWARNING: ERROR    Failed to find a.b.c playbook.\n", ""),
         (1, "galaxy-importer: FAILED\nERROR: no readme\n", "release.importer"),
         (0, "galaxy-importer: passed\nERROR: no licence\n", "release.importer"),
         (

@@ -285,10 +285,9 @@ def advise_on_locks(
         first = open_to[0]
         evrs = package_locks.list_compared_versions(found.versions[first.name])
         every = locks.index.list_locks(first.name)
+        others = [lock.shown for lock in every if not lock.keeps(evrs)]
         yield messages.LOCKED_ELSEWHERE.fill(
-            packages=_name_some([p.name for p in open_to]),
-            release=release,
-            lock=next(lock.shown for lock in every if not lock.keeps(evrs)),
+            packages=_name_some([p.name for p in open_to]), release=release, lock=others[0]
         )
 
 
