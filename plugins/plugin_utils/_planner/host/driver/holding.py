@@ -578,7 +578,7 @@ def plan_release(facts: HoldingFacts, manager: str, names: Sequence[str], why: M
     index = facts.movers.value.locks.index
     gone = [name for name in names if name not in there and index.list_named(name)]
     if manager == "dnf":
-        return _plan_unlocking(facts, still, gone, why)
+        return _plan_unlocking(facts, names, still, gone, why)
     held = [*dict.fromkeys(p.name for p in still), *sorted(wanted & installed.half_held)]
     return merge_plans(
         [
@@ -590,24 +590,31 @@ def plan_release(facts: HoldingFacts, manager: str, names: Sequence[str], why: M
 
 def _plan_unlocking(
     facts: HoldingFacts,
+    names: Sequence[str],
     still: Sequence[driver_packages.DriverPackage],
     gone: Sequence[str],
     why: Message,
 ) -> Plan:
     """Plan to take locks of dnf out. Of packages that have moved or are gone they are not made
-    again: dnf locks what is installed. A file that others than root can change is left alone, since
-    the editor of root would follow their links.
+    again: dnf locks what is installed, and nothing while its plugin is off. A file that others than
+    root can change is left alone, since the editor of root would follow their links.
+
+    names: all packages that are released. still, gone: those that are locked, and those that a lock
+    has outlived.
     """
-    if facts.movers.value.locks.distrust:
-        return Plan()
-    index, specs = facts.movers.value.locks.index, _read_locked_specs(facts)
-    lasting = [p for p in still if not specs or write_spec(p) in specs]
-    moved = [p.name for p in still if specs and write_spec(p) not in specs]
+    locks, specs = facts.movers.value.locks, _read_locked_specs(facts)
+    if locks.distrust:
+        values = {"path": package_locks.VERSIONLOCK, "packages": show_few_texts([*names], 4, ", ")}
+        return Plan(advice=(messages.LOCKS_LEFT.fill(**values, why=locks.distrust),))
+    held = () if locks.off else still
+    lasting = [p for p in held if not specs or write_spec(p) in specs]
+    moved = [p.name for p in held if specs and write_spec(p) not in specs]
+    index, ended = (locks.unused, names) if locks.off else (locks.index, (*moved, *gone))
     past = {
         name: [lock for lock in index.list_named(name) if not specs or _is_ours(lock, specs)]
-        for name in (*moved, *gone)
+        for name in ended
     }
-    left = [name for name, locks in past.items() if locks]
+    left = [name for name, some in past.items() if some]
     old = [lock.shown.removesuffix(".*") for name in left for lock in past[name]]
     now, kept = [write_spec(p) for p in lasting], [*dict.fromkeys(p.name for p in lasting)]
     again = (*HOLDERS["dnf"].hold, *now)

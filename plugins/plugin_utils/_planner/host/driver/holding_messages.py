@@ -83,6 +83,12 @@ LOCKS_DISTRUSTED = Sentence(
     why="{why}",
     next="Name a file that root alone can change, on its whole path, then run again",
 )
+LOCKS_LEFT = Sentence(
+    "hold.locks-left",
+    "Locks of this collection may be left for {packages}: {path} names another file for dnf's locks (locklist), which is not edited",
+    why="{why}",
+    next="Take the locks of these packages out of that file yourself",
+)
 LIST_UNREAD = Sentence("hold.list-unread", "its path has a form that is not read here")
 LOCKED_OTHERWISE = Sentence(
     "hold.locked-otherwise",

@@ -353,7 +353,29 @@ def test_a_file_of_locks_that_others_can_change_is_not_edited() -> None:
         holding.RECORD: record([NVIDIA_LIBS], manager="dnf", locks=[OURS]),
     }
     known = facts(RPMS, there, Policy(state="absent"), "rpm", "rhel")
-    assert holding.plan_absent(known).commands == ()
+    plan = holding.plan_absent(known)
+    why = ("keeping.list-not-roots", {"path": "/srv/locks"})
+    values = {"path": package_locks.VERSIONLOCK, "packages": NVIDIA_LIBS, "why": why}
+    assert (plan.commands, read_all_coded(plan.advice)) == ((), [("hold.locks-left", values)])
     of_root = {**there, "/srv/locks": f"{OURS}.*\n"}
     (command,) = holding.plan_absent(facts(RPMS, of_root, Policy(), "rpm", "rhel")).commands
     assert command["argv"][-1] == "/srv/locks"
+
+
+SWITCHES = {"enabled": (package_locks.VERSIONLOCK, "enabled"), "plugins": (package_locks.DNF_MAIN, "plugins")}  # fmt: skip
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_a_lock_is_taken_back_while_its_plugin_is_off(switch: str) -> None:
+    """It would hold the package again, as soon as a person switches the plugin on."""
+    path, option = SWITCHES[switch]
+    theirs = "kmod-nvidia-open-dkms-3:580.82.07-1.el9"
+    mine = record([NVIDIA_LIBS], manager="dnf", locks=[OURS])
+    off = {path: f"[main]\n{option} = 0\n"}
+    there = {**DNF4, **off, holding.RECORD: mine, LOCKS4: f"{theirs}.*\n{OURS}.*\n"}
+    plan = holding.plan_absent(facts(RPMS, there, Policy(state="absent"), "rpm", "rhel"))
+    (command,) = plan.commands
+    edit = [*holding.EDITOR, "-e", holding.write_edit(OURS), LOCKS4]
+    # dnf has no command that locks a package then
+    assert (command["argv"], command["undo"]) == (edit, None)
+    assert files_of(plan) == {holding.RECORD: "remove"}
