@@ -122,9 +122,10 @@ def _hold_again(folder, record):
     """Hold the packages again that a killed run was about to release. Raise HostError if some may
     be free, which stays noted.
     """
-    free = [undo for undo in reversed(record["releasing"]) if not _undo(undo)]
-    if free:
+    free = _run_undos(record["releasing"])
+    if record["releasing"]:  # the folder may stay
         _write_record(folder, dict(record, releasing=free))
+    if free:
         raise host_files.HostError("failed", "; ".join(_describe_free_packages(free)))
 
 
@@ -205,9 +206,10 @@ def _release(release, note=None, earlier=()):
         if note:
             note()
     except (OSError, host_files.HostError) as exc:
-        stays = [command for command in reversed(begun) if not _undo(command["undo"])]
+        undone = [_undo(command["undo"]) for command in reversed(begun)][::-1]
+        stays = [command for command, worked in zip(begun, undone) if not worked]
         argvs = [command["argv"] for command in stays]
-        free = [undo for undo in reversed(earlier) if not _undo(undo)]
+        free = _run_undos(earlier)
         texts = [getattr(exc, "message", str(exc))]
         texts += ["perhaps not held any more, by: %s" % " ".join(argv) for argv in argvs]
         texts += _describe_free_packages(free)
@@ -219,6 +221,12 @@ def _release(release, note=None, earlier=()):
 
 def _describe_free_packages(undos):
     return ["perhaps not held, since this has failed: %s" % " ".join(argv) for argv in undos]
+
+
+def _run_undos(undos):
+    """Run undos in reverse. Return those that have failed, in their own order."""
+    worked = [_undo(undo) for undo in reversed(undos)][::-1]
+    return [undo for undo, held in zip(undos, worked) if not held]
 
 
 def _undo(argv):
