@@ -57,6 +57,7 @@ def filled():
 def test_an_account_inside_makes_nothing_while_its_folders_are_removed(filled, monkeypatch):
     top, folders = filled
     assert make_as_account(folders) == len(folders)
+    monkeypatch.setattr(deep_folders, "_MOST_NAMES", 100)  # ends a race that the account wins
     take = deep_folders._take_names
     made = []
 
@@ -178,6 +179,24 @@ def test_what_lies_on_the_mount_of_its_folder_is_opened(tmp_path, name):
         found = exc.errno
     os.close(above)
     assert found == opened.get(name, 0)
+
+
+def test_what_takes_the_place_of_a_file_meanwhile_is_not_opened(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("first")
+    (tmp_path / "other").write_text("other")
+    read = deep_folders._read_mount
+
+    def be_raced(descriptor):
+        if (tmp_path / "other").exists():
+            (tmp_path / "other").rename(tmp_path / "file")
+        return read(descriptor)
+
+    monkeypatch.setattr(deep_folders, "_read_mount", be_raced)
+    above = os.open(str(tmp_path), os.O_RDONLY)
+    opened = deep_folders.open_on_same_mount("file", above, os.O_RDONLY | os.O_NOFOLLOW)
+    os.close(above)
+    with os.fdopen(opened) as stream:
+        assert stream.read() == "first"
 
 
 @pytest.mark.skipif(not MOUNTED, reason="this machine has no mount that every account may see")

@@ -183,6 +183,10 @@ def test_packages_of_rpm_by_an_expression(monkeypatch, systemd):
     )
     found = system.list_installed_packages("", [], like=".*nvidia.*")
     assert found["like"] == [["nvidia-smi", "2", "(none)", False, ""]]
+    # nor is the beginning of a name a name
+    path.write_text("#!/bin/sh\nprintf 'libcuda1 1 x\\nlibcuda1-tools 1 x\\nxlibcuda1 1 x\\n'\n")
+    found = system.list_installed_packages("", [], like="libnv|libcuda1")
+    assert found["like"] == [["libcuda1", "1", "x", False, ""]]
     path.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(system.host_files.HostError):
         system.list_installed_packages("", [], like="nvidia.*")

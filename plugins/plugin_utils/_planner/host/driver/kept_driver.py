@@ -161,7 +161,8 @@ def parse_change(values: Mapping[str, Any]) -> DriverChange:
 
 def _read_count(value: Any) -> int | None:
     """Return a number; None for what is none. A truth value is an int to Python."""
-    return value if type(value) is int and 0 <= value < 1 << 16 else None
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value < 1 << 16 else None
 
 
 def report_change(change: DriverChange) -> dict[str, Any]:

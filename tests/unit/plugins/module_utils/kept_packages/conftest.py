@@ -78,8 +78,8 @@ def host(tmp_path, monkeypatch):
         made.ran.append(argv)
         ended = {"rc": 0, "stdout": b"", "stderr": b"refused", "truncated": False}
         if "--print-uris" in argv:
-            rc, text = made.says.get("uris", (0, ""))
-            return {**ended, "rc": rc, "stderr": text.encode()}
+            rc, text, *cut = made.says.get("uris", (0, ""))
+            return {**ended, "rc": rc, "stderr": text.encode(), "truncated": bool(cut)}
         if "download" in argv:
             made.accounts.append(become.args)
             if made.fetches is not None:

@@ -7,7 +7,6 @@ import os
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
-    deep_folders,
     host_files,
     journal,
     kept_packages,
@@ -129,22 +128,6 @@ def test_a_keeping_that_is_killed_leaves_a_note_by_which_its_files_are_removed(h
             ask(**UNHOLD)
     assert ask("remove", settled=True)["error"] is None
     assert not (host.root / "j/kept").exists()
-
-
-def test_what_is_held_again_is_not_noted_as_free_in_a_folder_that_stays(host, apt, monkeypatch):
-    apt.dies = "after"
-    with pytest.raises(Killed):
-        ask(packages=[], **UNHOLD)
-    apt.dies = ""
-
-    def refuse(_path):
-        raise OSError(16, "Device or resource busy")
-
-    monkeypatch.setattr(deep_folders, "remove_deep_tree", refuse)
-    monkeypatch.setattr(kept_packages, "_clear", lambda _folder: None)
-    assert ask(packages=[], demand=True)["refused"] is True
-    assert apt.held == {"libcuda1"}
-    assert read_record(host)["releasing"] == []
 
 
 FIELDS = [

@@ -97,29 +97,31 @@ VERSION = "535.261.03-1~deb12u1"
 DISAGREE = "W: Sources disagree on hashes for %s identical version '%s' of '%s'.\n"
 DISPUTES = [
     # the status of apt, what it says of its repositories; why the package is not kept
-    (0, "", ""),
-    (0, DISAGREE % ("supposedly", VERSION, "libcuda1:amd64"), "digests-differ"),
+    ((0, ""), ""),
+    ((0, DISAGREE % ("supposedly", VERSION, "libcuda1:amd64")), "digests-differ"),
     # apt 1.8, 2.2
-    (0, DISAGREE % ("supposely", VERSION, "libcuda1:amd64"), "digests-differ"),
-    (0, DISAGREE % ("supposedly", VERSION, "libcuda1"), "digests-differ"),
-    (0, DISAGREE % ("supposedly", "550.163.01-1", "libcuda1:amd64"), ""),
-    (0, DISAGREE % ("supposedly", VERSION, "libcuda1-i386:amd64"), ""),
-    (100, "E: Can't find a source", "unread"),
-    (None, "", "unread"),
+    ((0, DISAGREE % ("supposely", VERSION, "libcuda1:amd64")), "digests-differ"),
+    ((0, DISAGREE % ("supposedly", VERSION, "libcuda1")), "digests-differ"),
+    ((0, DISAGREE % ("supposedly", "550.163.01-1", "libcuda1:amd64")), ""),
+    ((0, DISAGREE % ("supposedly", VERSION, "libcuda1-i386:amd64")), ""),
+    ((100, "E: Can't find a source"), "unread"),
+    ((None, ""), "unread"),
+    # more than is read of it
+    ((0, "", "cut"), "unread"),
 ]
 
 
-@pytest.mark.parametrize(("status", "says", "why"), DISPUTES)
-def test_a_version_of_two_files_that_apt_shows_as_one_is_not_kept(host, status, says, why):
+@pytest.mark.parametrize(("said", "why"), DISPUTES)
+def test_a_version_of_two_files_that_apt_shows_as_one_is_not_kept(host, said, why):
     host.says = {
         "dpkg-query": INSTALLED,
         "apt-cache": stanza(OLD),
-        "uris": (status, says),
+        "uris": said,
     }
     (host.root / "archives" / DEB).write_bytes(OLD)
-    said = ask()
-    assert [row["why"] for row in said["left"]] == [why] * bool(why)
-    assert [row["file"] for row in said["kept"]] == [DEB] * (not why)
+    answer = ask()
+    assert [row["why"] for row in answer["left"]] == [why] * bool(why)
+    assert [row["file"] for row in answer["kept"]] == [DEB] * (not why)
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])

@@ -9,6 +9,8 @@ import types
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     commands,
+    deep_folders,
+    kept_packages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
     journal_writer,
@@ -93,6 +95,22 @@ def test_a_hold_that_cannot_be_released_is_an_error(host):
     said = ask(packages=[], **UNHOLD)
     assert said["error"]["message"] == "apt-mark unhold libcuda1: refused"
     assert read_record(host)["state"] == "preparing", "no task of the user's runs"
+
+
+def test_what_is_held_again_is_not_noted_as_free_in_a_folder_that_stays(host, apt, monkeypatch):
+    apt.dies = "after"
+    with pytest.raises(Killed):
+        ask(packages=[], **UNHOLD)
+    apt.dies = ""
+
+    def refuse(_path):
+        raise OSError(16, "Device or resource busy")
+
+    monkeypatch.setattr(deep_folders, "remove_deep_tree", refuse)
+    monkeypatch.setattr(kept_packages, "_clear", lambda _folder: None)
+    assert ask(packages=[], demand=True)["refused"] is True
+    assert apt.held == {"libcuda1"}
+    assert read_record(host)["releasing"] == []
 
 
 LOCKS = [
