@@ -62,7 +62,7 @@ def read_change_record(folder):
 def _are_commands(rows):
     """Tell whether this is a list of commands, each with its words."""
     return isinstance(rows, list) and all(
-        row and isinstance(row, list) and all(type(word) is str for word in row) for row in rows
+        row and isinstance(row, list) and all(isinstance(word, str) for word in row) for row in rows
     )
 
 
@@ -94,10 +94,13 @@ def read_kept_rows(folder):
 
 
 def _are_rows(rows, kinds):
-    """Tell whether this is a list of packages. kinds: name -> the type of its value."""
+    """Tell whether this is a list of packages. kinds: name -> the type of its value. A truth value
+    is an int to Python.
+    """
     return isinstance(rows, list) and all(
         isinstance(row, dict)
         and set(row) == set(kinds)
-        and all(type(row[name]) is kind for name, kind in kinds.items())
+        and all(isinstance(row[name], kind) for name, kind in kinds.items())
+        and not any(isinstance(value, bool) for value in row.values())
         for row in rows
     )

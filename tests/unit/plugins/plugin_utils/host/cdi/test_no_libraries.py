@@ -152,6 +152,7 @@ def brought(*packages: str) -> dict[str, Any]:
     return {ASKED: {"manager": "dpkg", "installed": {}, "like": rows}}
 
 
+REST = f"{gpus.LIBRARIES}/libnvidia-ptxjitcompiler.so.{VERSION}"
 DKMS = f"nvidia-kernel-open-dkms {VERSION}-1"
 OTHERS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
     # what the host is like, the changes of its files, the answer about packages, the options, the
@@ -169,6 +170,11 @@ OTHERS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], str]] = 
     ("only a module of another release", NONE, brought("nvidia-kernel-open-dkms 535.261.03-1"), {}, ""),
     # NVIDIA/nvidia-container-toolkit/issues/930
     ("the module alone, by its package", NONE, brought(DKMS), {}, f"{CUDA}, {ML}"),
+    ("Fabric Manager of its release alone", NONE, brought(f"nvidia-fabricmanager {VERSION}-1"), {}, ""),
+    ("the module alone, of packages that are not looked at", NONE, brought(DKMS), {"driver": "ignore"}, ""),
+    ("a link to a library that is gone", {**NONE, REST: {"type": "link"}}, {}, {}, ""),
+    ("32-bit libraries alone", {**NONE, f"/usr/lib/i386-linux-gnu/{CUDA}": ""}, {}, {"cdi_compat32": True}, ""),
+    ("a cause for what is missing is known", {**NONE, ld_cache.PATH: "rubbish"}, brought(DKMS), {}, ""),
     ("the packages could not be listed", NONE, {ASKED: {"error": {"kind": "failed", "message": "no rpm"}}}, {}, ""),
 ]  # fmt: skip
 
@@ -208,6 +214,16 @@ def read_lost(seen: Observation, policy: Policy) -> tuple[str, ...]:
     driver = driver_state.read_driver(policy, seen)
     assert driver.state == "ok"
     return driver_part.read_lost_core_libraries(policy, seen, driver)
+
+
+@pytest.mark.parametrize("state", ["broken", "not-loaded", "none"])
+def test_a_driver_that_does_not_work_is_said_to_lack_nothing(state: Any) -> None:
+    """What is wrong with it is said, and its libraries may be those of another release."""
+    seen, policy = cdi_plans.seen(GONE["libcuda"]), Policy()
+    driver = driver_state.read_driver(policy, seen)
+    assert driver_part.read_lost_core_libraries(policy, seen, driver) == (CUDA,)
+    other = dc.replace(driver, state=state)
+    assert driver_part.read_lost_core_libraries(policy, seen, other) == ()
 
 
 @pytest.mark.parametrize("name", PACKAGED)

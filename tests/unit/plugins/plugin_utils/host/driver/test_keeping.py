@@ -279,6 +279,7 @@ BESIDE: list[tuple[str, dict[str, Any], list[list[Any]], list[str]]] = [
     ("it is held", apt(BY_UBUNTU), HELD_FM, []),
     ("an update waits for the next boot", {package_movers.OFFLINE: {"type": "link"}}, FM, ["keeping.moves-at-boot"]),
     ("tools that belong to any driver", apt(BY_UBUNTU), rows(UBUNTU, "nvidia-settings 510.47.03-0ubuntu1"), []),
+    ("apt's configuration is not read, and no part is here", apt("#include /x;\n"), rows(UBUNTU, "nvidia-settings 510.47.03-0ubuntu1"), []),
     ("with a package of the driver", apt(BY_UBUNTU), [*OF_UBUNTU[:1], *IMEX], ["keeping.will-move"]),
 ]  # fmt: skip
 
@@ -288,6 +289,11 @@ def test_a_part_that_may_move_away_from_a_driver_of_no_package(
     files: dict[str, Any], like: list[list[Any]], codes: list[str]
 ) -> None:
     assert [code for code, _values in advise({**HEALTHY, **files}, like)] == codes
+
+
+def test_a_part_has_no_release_to_move_away_from_where_no_driver_is() -> None:
+    codes = [code for code, _values in advise({**ON_DISK, **apt(BY_UBUNTU)}, FM)]
+    assert [code for code in codes if code.endswith("will-move")] == []
 
 
 def hold(manager: str, *names: str) -> dict[str, Any]:
@@ -479,6 +485,16 @@ QUIET: list[tuple[str, dict[str, Any], list[list[Any]], str]] = [
             **dnf("[commands]\napply_updates = yes\n", "dnf5-automatic.timer"),
             package_locks.DNF5: "",
             package_locks.LOCKS[1]: f'version = "1.0"\n[[packages]]\nname = "*nvidia*"\n{PINNED}',
+        },
+        OF_NVIDIA,
+        "rpm",
+    ),
+    (
+        "dnf.conf excludes it on a host with zypper, and dnf-automatic runs",
+        {
+            **dnf("[commands]\napply_updates = yes\n"),
+            package_locks.LOCKS[2]: "",
+            package_movers.DNF_MAIN: "[main]\nexcludepkgs=*nvidia*\n",
         },
         OF_NVIDIA,
         "rpm",

@@ -371,8 +371,10 @@ def test_a_lock_is_taken_back_while_its_plugin_is_off(switch: str) -> None:
     path, option = SWITCHES[switch]
     theirs = "kmod-nvidia-open-dkms-3:580.82.07-1.el9"
     mine = record([NVIDIA_LIBS], manager="dnf", locks=[OURS])
-    off = {path: f"[main]\n{option} = 0\n"}
-    there = {**DNF4, **off, holding.RECORD: mine, LOCKS4: f"{theirs}.*\n{OURS}.*\n"}
+    excluded = {package_locks.DNF_MAIN: "[main]\nexclude=*nvidia*\n"}
+    off = {**excluded, path: f"[main]\n{option} = 0\nexclude=*nvidia*\n"}
+    lines = f"{theirs}.*\n{OURS}.*\n{NVIDIA_LIBS}-3:570.1-1.el9.*\n"
+    there = {**DNF4, **off, holding.RECORD: mine, LOCKS4: lines}
     plan = holding.plan_absent(facts(RPMS, there, Policy(state="absent"), "rpm", "rhel"))
     (command,) = plan.commands
     edit = [*holding.EDITOR, "-e", holding.write_edit(OURS), LOCKS4]

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 )
 
 from tests.unit.driver_hosts import (
+    BUS,
     HEALTHY,
     KERNEL,
     NEWER,
@@ -226,6 +227,7 @@ KEPT_OUT: list[tuple[str, dict[str, Any], bool]] = [
     ("by the initramfs alone", {OUT: None, "/proc/cmdline": LINE.format("rd.driver.blacklist=nouveau")}, False),
     ("by a mode of the command line", {OUT: None, "/proc/cmdline": LINE.format("nouveau.modeset=0")}, True),
     ("by no mode at all", {OUT: None, "/proc/cmdline": LINE.format("nomodeset")}, True),
+    ("an option that ends like it", {OUT: None, "/proc/cmdline": LINE.format("x.modprobe.blacklist=nouveau")}, False),
     ("another one's list", {OUT: None, "/proc/cmdline": LINE.format("module_blacklist=nouveau2")}, False),
 ]  # fmt: skip
 
@@ -408,3 +410,17 @@ def test_a_rule_that_keeps_the_module_out(path: str, text: str, out: bool) -> No
     assert told == ([("keeping.module-kept-out", values)] if out else [])
     # a module that somebody has loaded all the same
     assert advise({**HEALTHY, path: shown}, OF_DEBIAN) == []
+
+
+def test_a_module_that_is_not_on_disk_is_kept_out_by_no_rule() -> None:
+    gone = {f"/lib/modules/{KERNEL}/updates/dkms/nvidia.ko": None}
+    told = advise({**ON_DISK, **gone, OWN_RULE: "blacklist nvidia\n"}, OF_DEBIAN)
+    assert "keeping.module-kept-out" not in [code for code, _values in told]
+
+
+def test_a_key_is_not_to_blame_while_nouveau_has_the_gpu() -> None:
+    files = {**ON_DISK, f"/sys/bus/pci/drivers/nouveau/{BUS}": ""}
+    told = advise({**files, next_kernel.SECURE_BOOT: file("\x06\0\0\0\x01")}, OF_DEBIAN)
+    assert [code for code, _values in told] == ["keeping.nouveau-has-gpu"]
+    out = advise({**files, OWN_RULE: "blacklist nvidia\n"}, OF_DEBIAN)
+    assert [code for code, _values in out] == ["keeping.nouveau-has-gpu", "keeping.module-kept-out"]

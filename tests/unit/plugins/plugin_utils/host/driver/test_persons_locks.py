@@ -210,6 +210,8 @@ RIVALS: list[tuple[str, str, bool]] = [
     ("by a name that is not shown", PIN % ("libcuda{1}", "550*", 1001), False),
     ("with a lower priority", PIN % ("/cuda/", "550*", 1000), True),
     ("for all packages, by a version, over which apt passes", PIN % ("*", "550*", 1001), True),
+    ("of another package, by a name that is not compared", PIN % ("b*a*s*h*x*y", "550*", 1001), False),
+    ("after very many, not the last", "\n".join([MANY, PIN % ("libcuda1", "550*", 1001), PIN % ("bash", "5*", 1)]), False),
     ("after very many", MANY + "\n" + PIN % ("libcuda1", "550*", 1001), False),
 ]  # fmt: skip
 
@@ -397,6 +399,22 @@ def test_very_many_patterns_of_names_are_not_compared() -> None:
     text = "\n".join([PIN % (f"{names} bash", "5*", 100)] * 3)
     pins = apt_pins.read_pins(obs(files={apt_pins.PIN_FILE: text}))
     assert [pin.names == apt_pins.NOT_COMPARED for pin in pins] == [False, False, True]
+
+
+def test_an_architecture_is_compared_with_that_of_a_package() -> None:
+    pins = apt_pins.parse_pins("/x", PIN % ("libcuda1:i386", "535.261.03-1", 1001))
+    names = ("libcuda1:i386", "libcuda1:arm64", "libcuda1")
+    found = [apt_pins.judge_pins(pins, name, "535.261.03-1").verdict for name in names]
+    assert found == ["kept", "free", "free"]
+    # one for the system's architecture is about no other
+    of_system = apt_pins.parse_pins("/x", PIN % ("lib*", "535*", 500))
+    assert apt_pins.judge_pins((*of_system, *pins), names[0], "535.261.03-1").verdict == "kept"
+
+
+def test_a_name_that_is_longer_than_those_of_packages_excludes_none() -> None:
+    longest = package_locks.LONGEST_LOCK
+    index = package_locks.index_excluded(["n" * longest, "n" * (longest + 1)])
+    assert [len(lock.name) for lock in index.locks] == [longest]
 
 
 ZYPPER_LOCKS: list[tuple[str, str, str]] = [
