@@ -198,13 +198,16 @@ def _require_answers(facts: KeepingFacts, driver: Driver) -> None:
 
 
 def _apply(rule: Callable[[], Iterable[Message]]) -> tuple[Message, ...]:
-    """Return what a rule says. An answer that failed is advice as well, since a host is configured
-    without it.
+    """Return what a rule says. An answer that failed is advice as well, beside what was said before
+    it, since a host is configured without it.
     """
+    told = []
     try:
-        return tuple(rule())
+        for text in rule():
+            told.append(text)  # noqa: PERF402  (a list would lose all of them)
     except QueryFailed as error:
-        return (messages.NOT_CHECKED.fill(problem=read_error_message(error)),)
+        told.append(messages.NOT_CHECKED.fill(problem=read_error_message(error)))
+    return tuple(told)
 
 
 def advise_on_parts(found: driver_packages.DriverSet) -> Iterator[Message]:

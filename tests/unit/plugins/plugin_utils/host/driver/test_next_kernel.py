@@ -424,3 +424,14 @@ def test_a_key_is_not_to_blame_while_nouveau_has_the_gpu() -> None:
     assert [code for code, _values in told] == ["keeping.nouveau-has-gpu"]
     out = advise({**files, OWN_RULE: "blacklist nvidia\n"}, OF_DEBIAN)
     assert [code for code, _values in out] == ["keeping.nouveau-has-gpu", "keeping.module-kept-out"]
+
+
+LARGE = {"content": None, "error": {"kind": "too-large", "message": "it is larger"}}
+
+
+def test_settings_that_cannot_be_read_take_nothing_back_that_was_said_before() -> None:
+    large = {"/etc/modprobe.d/zz.conf": LARGE}
+    told = advise({**ON_DISK, **large}, OF_DEBIAN)
+    assert [code for code, _values in told] == ["keeping.not-checked"]
+    both = advise({**ON_DISK, **large, f"/sys/bus/pci/drivers/nouveau/{BUS}": ""}, OF_DEBIAN)
+    assert [code for code, _values in both] == ["keeping.nouveau-has-gpu", "keeping.not-checked"]
