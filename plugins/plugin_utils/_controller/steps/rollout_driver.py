@@ -90,6 +90,7 @@ def keep_driver(
     if needs.others:
         held = names.show_few_texts(needs.others, kept_driver.SHOWN, ", ")
         notes.append(kept_messages.HELD_BY_PERSON.fill(packages=held))
+    notes += needs.advice
     cut_off = kept_driver.parse_change(look.get("driver_change") or {}).releasing
     if cut_off and policy.driver != "hold":
         notes.append(kept_messages.RELEASE_CUT_OFF.fill())

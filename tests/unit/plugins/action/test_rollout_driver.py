@@ -180,6 +180,12 @@ def test_a_package_that_a_person_holds_is_said_and_demands_nothing(played: Playe
     assert get_codes(played.play("keep", keeping="require")) == ["kept.held-by-a-person"]
 
 
+def test_what_is_not_released_is_said(played: Played) -> None:
+    left = holding_messages.LOCKS_LEFT.fill(path="/x", packages="libcuda1", why="of others")
+    played.needs = dc.replace(NEEDS, advice=(left,))
+    assert "hold.locks-left" in get_codes(played.play("keep"))
+
+
 ENDS = [
     # the policy, whether this collection holds packages; the codes of the notes
     ("advise", True, ["kept.hold-ends"]),

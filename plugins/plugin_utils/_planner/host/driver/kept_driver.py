@@ -190,8 +190,8 @@ class KeepingNeeds:
 
     manager: apt, dnf or zypper. database: dpkg or rpm. packages: by their names. release: commands
     that take the hold of this collection back, of the packages `released`, each with its undo, None
-    for one without. others: packages that a
-    person holds. epoch: the time of the host, in seconds since 1970.
+    for one without. others: packages that a person holds. epoch: the time of the host, in seconds
+    since 1970. advice: about what is not released.
     """
 
     manager: str = ""
@@ -201,6 +201,7 @@ class KeepingNeeds:
     others: tuple[str, ...] = ()
     epoch: float = 0.0
     released: tuple[str, ...] = ()
+    advice: tuple[Message, ...] = ()
 
 
 def list_keeping_questions() -> list[queries.Question]:
@@ -235,6 +236,7 @@ def read_keeping_needs(policy: Policy, obs: Observation) -> KeepingNeeds:
         others=tuple(name for name in held if name not in ours),
         epoch=facts.epoch,
         released=tuple(difference.path for difference in released.differences),
+        advice=tuple(text for text in released.advice if isinstance(text, Message)),
     )
 
 

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
     driver_packages,
     holding,
     kept_driver,
+    package_locks,
 )
 
 from tests.unit.builders import obs
@@ -129,6 +130,26 @@ def test_only_the_hold_of_this_collection_is_released_for_the_change(
     assert found.release == ((commands,) if released else ())
     assert list(found.released) == released
     assert list(found.others) == others
+
+
+def test_locks_that_are_not_taken_out_before_a_change_are_said() -> None:
+    rows = [row("nvidia-driver-cuda 3:580.82.07-1.el9")]
+    mine = {"writer": "gpufleet.nvidia", "manager": "dnf", "packages": ["nvidia-driver-cuda"]}
+    seen = obs(
+        files={
+            holding.RECORD: json.dumps({**mine, "release": "580.82.07"}),
+            package_locks.VERSIONLOCK: "[main]\nlocklist = /srv/locks\n",
+            "/srv": {"type": "dir"},
+            "/srv/locks": {"content": "", "uid": 1000},
+        },
+        answers={
+            driver_packages.HOLD_QUESTION["id"]: {"manager": "rpm", "installed": {}, "like": rows},
+            "package:of this test": {"manager": "rpm", "installed": {}, "candidates": {}},
+        },
+        host={"epoch": NOW, "os_release": {"ID": "rhel"}, "kernel": ""},
+    )
+    found = kept_driver.read_keeping_needs(Policy(), seen)
+    assert (found.release, [text.code for text in found.advice]) == ((), ["hold.locks-left"])
 
 
 REQUESTS = [
