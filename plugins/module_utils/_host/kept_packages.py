@@ -51,7 +51,8 @@ def run(request):
     is; settle takes it in place of an unreadable one; it names the run that asks, and its
     rollout), release (commands that let the packages go: {"argv", "undo"}, undo is None for one
     without) and limits: most (packages), bytes, reserve (bytes that stay free), seconds (for
-    all keeping), download (whether apt may fetch a package).
+    all keeping), download (whether apt may fetch a package). For remove also settled and releasing
+    (_remove).
     """
     commands.asked_for[:] = request.get("environment") or []
     try:
@@ -164,9 +165,12 @@ def _settle_change(request, folder):
 
 
 def _remove(request, folder):
-    """Remove what is kept. With `settled`, only if no change waits for its judgement."""
+    """Remove what is kept. With `settled`, only if no change waits for its judgement, and if no run
+    has been killed since the caller looked while it released a hold: nothing else says so.
+    """
     state = kept_record.read_change_state(folder)
-    if request.get("settled") and state == kept_record.CHANGING:
+    unseen = kept_record.list_releasing(folder) and not request.get("releasing")
+    if request.get("settled") and (state == kept_record.CHANGING or unseen):
         return {"state": state}
     if os.path.lexists(folder):
         _remove_folder(folder)

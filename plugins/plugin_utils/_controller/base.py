@@ -358,7 +358,9 @@ def drop_kept_packages(task: Task, outcome: Outcome, answer: Mapping[str, Any]) 
         return ()
     if noted.get("releasing") and not goes and leaves_hold(task.wanted, outcome):
         return (kept_messages.RELEASE_CUT_OFF.fill(),)
-    request = kept_driver.build_removing_request(settled=not goes)
+    request = kept_driver.build_removing_request(
+        settled=not goes, releasing=bool(noted.get("releasing"))
+    )
     reply = transport.run_host_program(
         task.action, kept_driver.PROGRAM, request, task.task_vars, task.way
     )

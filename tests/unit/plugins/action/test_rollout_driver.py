@@ -371,7 +371,8 @@ def test_the_next_converge_removes_what_no_change_needs(
 ) -> None:
     answer: Mapping[str, Any] = {"error": {"phase": "command", "message": "x"}} if failed else {}
     noted = drop(played, state, wanted, check=check, answer=answer)
-    assert [asked["settled"] for asked in played.asked] == ([] if settled is None else [settled])
+    found = [(asked["settled"], asked["releasing"]) for asked in played.asked]
+    assert found == ([] if settled is None else [(settled, False)])
     assert noted == []
     played.answer["error"] = {"message": "Operation not permitted", "next": ""}
     told = drop(played, state, wanted, check=check, answer=answer)
@@ -412,7 +413,7 @@ def test_the_note_of_a_hold_that_may_be_gone_stays_until_a_policy_decides(
     facts = {"driver_change": {"state": "preparing", "releasing": True}, "decision": decided}
     told = drop(played, "", wanted, check=False, answer={}, driver=driver, facts=facts, plan=plan)
     assert told == codes
-    assert len(played.asked) == asked
+    assert [one["releasing"] for one in played.asked] == [True] * asked
 
 
 def drop(

@@ -330,11 +330,16 @@ def build_settling_request(owner: Owner) -> dict[str, Any]:
     return {"operation": "settle", "journal_dir": JOURNAL_DIR, "record": record}
 
 
-def build_removing_request(*, settled: bool) -> dict[str, Any]:
+def build_removing_request(*, settled: bool, releasing: bool) -> dict[str, Any]:
     """Return the request that removes what is kept. settled: only if no change waits for its
-    judgement.
+    judgement. releasing: also if a run was killed while it released a hold, as the caller has seen.
     """
-    return {"operation": "remove", "journal_dir": JOURNAL_DIR, "settled": settled}
+    return {
+        "operation": "remove",
+        "journal_dir": JOURNAL_DIR,
+        "settled": settled,
+        "releasing": releasing,
+    }
 
 
 def describe_left_packages(left: Sequence[Mapping[str, Any]]) -> list[Message]:

@@ -126,7 +126,7 @@ def test_a_keeping_that_is_killed_leaves_a_note_by_which_its_files_are_removed(h
         assert ask("remove")["state"] == ""
         with pytest.raises(Killed):
             ask(**UNHOLD)
-    assert ask("remove", settled=True)["error"] is None
+    assert ask("remove", settled=True, releasing=True)["error"] is None
     assert not (host.root / "j/kept").exists()
 
 

@@ -97,6 +97,25 @@ def test_a_hold_that_cannot_be_released_is_an_error(host):
     assert read_record(host)["state"] == "preparing", "no task of the user's runs"
 
 
+REMOVALS = [
+    # what a converge asks for; whether the note stays
+    ({"settled": True}, True),
+    ({"settled": True, "releasing": False}, True),
+    ({"settled": True, "releasing": True}, False),
+    ({"settled": False, "releasing": False}, False),
+]
+
+
+@pytest.mark.parametrize(("asked", "stays"), REMOVALS)
+def test_a_hold_that_may_be_gone_since_a_look_stays_noted(host, apt, asked, stays):
+    apt.dies = "after"
+    with pytest.raises(Killed):
+        ask(packages=[], **UNHOLD)
+    said = ask("remove", **asked)
+    assert (said["error"], said["state"]) == (None, "preparing" if stays else "")
+    assert (host.root / "j/kept").exists() is stays
+
+
 def test_what_is_held_again_is_not_noted_as_free_in_a_folder_that_stays(host, apt, monkeypatch):
     apt.dies = "after"
     with pytest.raises(Killed):
