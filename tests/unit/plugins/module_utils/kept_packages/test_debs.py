@@ -33,6 +33,8 @@ DEBS = [
     (OLD, NEW, OLD, limited(download=False), None, "other-digest"),
     (OLD, None, NEW, {}, None, "other-digest"),
     (OLD, None, None, {}, None, "not-fetched"),
+    # apt ends well, and has fetched nothing
+    (OLD, None, b"", {}, None, "not-fetched"),
     (OLD, None, OLD, limited(seconds=0), None, "not-fetched"),
     (OLD, None, OLD, limited(download=False), None, "no-file"),
     # a file that is larger than the lists say does not keep the right one from being fetched
