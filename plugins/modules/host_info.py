@@ -538,6 +538,8 @@ driver_change:
     gpus: 8
     before: []
     kept: 41
+    driver: ok
+    releasing: false
 drift:
   description:
     - Files that are not any more as this collection wrote them, before this run, by the digests in the host's journal.

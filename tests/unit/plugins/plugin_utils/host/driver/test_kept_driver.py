@@ -12,6 +12,8 @@ import json
 from typing import Any
 
 import pytest
+import yaml
+from ansible_collections.gpufleet.nvidia.plugins.modules import host, host_info
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     get_code,
 )
@@ -280,3 +282,9 @@ def test_each_reason_is_said_once_with_its_packages() -> None:
     assert {
         get_code(row.fill(**dict.fromkeys(row.fields, "x"))) for row in kept_driver.REASONS.values()
     } >= {get_code(text) for text in said}
+
+
+@pytest.mark.parametrize("module", [host, host_info])
+def test_the_sample_of_a_result_has_each_key(module: Any) -> None:
+    sample = yaml.safe_load(module.RETURN)["driver_change"]["sample"]
+    assert sample.keys() == kept_driver.report_change(kept_driver.DriverChange()).keys()
