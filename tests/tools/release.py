@@ -83,11 +83,22 @@ def make_in(base: Path, root: Path, version: str, maker: Mapping[str, str]) -> P
         fill_release(clone, made, version)
         commit_release(clone, version, maker)
         write_results(clone, made, version)
-        place = base / version
+        replace_results(base / version, made, Path(folder) / "earlier")
+    return base / version
+
+
+def replace_results(place: Path, made: Path, earlier: Path) -> None:
+    """Put results in their place. Those of an earlier run go to `earlier`, and return if that fails
+    or is stopped.
+    """
+    try:
         if os.path.lexists(place):
-            place.rename(Path(folder) / "earlier")
+            place.rename(earlier)
         made.rename(place)
-    return place
+    except BaseException:
+        if os.path.lexists(earlier) and not os.path.lexists(place):
+            earlier.rename(place)
+        raise
 
 
 # --- what a release changes in the files

@@ -210,6 +210,33 @@ def test_a_machine_that_fails_is_a_refusal(place: Path, monkeypatch: pytest.Monk
     assert list_made(place) == []
 
 
+ENDS = [OSError(28, "No space left on device"), release.ReleaseRefused("release.stopped")]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=["fails", "stopped"])
+def test_results_that_cannot_be_put_in_their_place_replace_no_earlier_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Exception
+) -> None:
+    place, made, earlier = (tmp_path / name for name in ("0.1.0-rc.1", "made", "earlier"))
+    for folder in (place, made):
+        folder.mkdir()
+        (folder / "tag.txt").write_text(folder.name)
+    rename = Path.rename
+
+    def fail(path: Path, target: Path) -> Path:
+        if path == made:
+            raise end
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", fail)
+        with pytest.raises(type(end)):
+            release.replace_results(place, made, earlier)
+    assert (place / "tag.txt").read_text() == place.name
+    release.replace_results(place, made, earlier)
+    assert (place / "tag.txt").read_text() == "made"
+
+
 # Stops in the middle, and says so: its first argument is the repository.
 STOPPED = """
 import signal, sys

@@ -82,7 +82,7 @@ def host(tmp_path, monkeypatch):
             return {**ended, "rc": rc, "stderr": text.encode(), "truncated": bool(cut)}
         if "download" in argv:
             made.accounts.append(become.args)
-            if made.fetches is not None:
+            if made.fetches:
                 (pathlib.Path(become.args[2]) / DEB).write_bytes(made.fetches)
             return {**ended, "rc": 0 if made.fetches is not None else 100}
         said = made.says.get(argv[0] + argv[1], made.says.get(argv[0], ""))
