@@ -362,10 +362,10 @@ def _advise_on_other_module(facts: KeepingFacts, driver: Driver) -> Iterator[Mes
 
 
 def _advise_on_secure_boot(secure: next_kernel.SecureBoot, kernel: str) -> Iterator[Message]:
-    if secure.on and not secure.key:
+    if secure.on and not secure.keys:
         yield messages.UNSIGNED_MODULE.fill(kernel=kernel, keys=" or ".join(next_kernel.KEYS))
     elif secure.on and secure.trusted is False:
-        yield messages.KEY_NOT_ENROLLED.fill(kernel=kernel, key=secure.key)
+        yield messages.KEY_NOT_ENROLLED.fill(kernel=kernel, keys=" ".join(secure.keys))
     elif not secure.on and secure.enforced:
         yield messages.SIGNATURES_ENFORCED.fill(kernel=kernel, path=secure.enforced)
 

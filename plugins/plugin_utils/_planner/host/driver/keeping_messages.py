@@ -121,8 +121,8 @@ UNSIGNED_MODULE = Sentence(
 KEY_NOT_ENROLLED = Sentence(
     "keeping.key-not-enrolled",
     "Secure Boot is on, the NVIDIA module is on disk for the running kernel {kernel}, and it is not loaded",
-    why="the firmware does not have the key {key} by which modules are signed here",
-    next="Enroll it: mokutil --import {key}, then reboot and confirm at the console",
+    why="the firmware has no key by which modules are signed here: {keys}",
+    next="Enroll it: mokutil --import {keys}, then reboot and confirm at the console",
 )
 SIGNATURES_ENFORCED = Sentence(
     "keeping.signatures-enforced",

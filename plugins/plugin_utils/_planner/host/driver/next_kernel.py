@@ -164,14 +164,13 @@ class NextBoot:
 
 @dc.dataclass(frozen=True)
 class SecureBoot:
-    """on: Secure Boot is on. key: a key that signs modules here, '' if there is none. trusted:
-    whether the firmware has this key, or another one that signs here; None if that could not be
-    read. enforced: the file by which the kernel says without Secure Boot that it takes signed
-    modules alone, '' if it does not.
+    """on: Secure Boot is on. keys: those that sign modules here. trusted: whether the firmware has one
+    of them; None if that could not be read. enforced: the file by which the kernel says without
+    Secure Boot that it takes signed modules alone, '' if it does not.
     """
 
     on: bool = False
-    key: str = ""
+    keys: tuple[str, ...] = ()
     trusted: bool | None = None
     enforced: str = ""
 
@@ -287,8 +286,8 @@ def read_secure_boot(obs: Observation) -> SecureBoot:
     trusted = obs.get_file(TRUSTED)
     known = _read_bytes(trusted.text) if trusted.exists and not trusted.error else None
     if known is None or not all(keys.values()):
-        return SecureBoot(True, next(iter(keys), ""))
-    return SecureBoot(True, next(iter(keys), ""), any(key in known for key in keys.values()))
+        return SecureBoot(True, tuple(keys))
+    return SecureBoot(True, tuple(keys), any(key in known for key in keys.values()))
 
 
 def _read_bytes(text: str) -> bytes:

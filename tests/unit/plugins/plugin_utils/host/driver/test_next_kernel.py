@@ -380,6 +380,15 @@ def test_secure_boot(files: dict[str, Any], codes: list[str]) -> None:
     assert [code for code, _values in advise({**ON_DISK, **files}, OF_DEBIAN)] == codes
 
 
+def test_each_key_that_may_have_signed_the_module_is_named() -> None:
+    """DKMS leaves one on a host whose modules akmods builds."""
+    own = next_kernel.KEYS[0], next_kernel.KEYS[2]
+    files = {path: file("KEY") for path in own}
+    on = {next_kernel.SECURE_BOOT: file("\x06\0\0\0\x01"), next_kernel.TRUSTED: file("x")}
+    ((code, values),) = advise({**ON_DISK, **on, **files}, OF_DEBIAN)
+    assert (code, values["keys"]) == ("keeping.key-not-enrolled", " ".join(own))
+
+
 OWN_RULE = "/lib/modprobe.d/blacklist-nvidia.conf"
 
 
