@@ -171,7 +171,8 @@ def _leave_patterns_out(pins: Iterable[Pin]) -> Iterator[Pin]:
 def parse_pins(path: str, text: str, native: str = "") -> tuple[Pin, ...]:
     """Return the records of a file. One for all packages may name a repository alone: apt itself
     passes over one that names a version. One with names that are not compared may be about each
-    package. native: the architecture of the system, '' if it is not known.
+    package, and so may one of an architecture if that of the system is not known. native: the
+    architecture of the system, '' if it is not known.
     """
     records = []
     for fields, more in _read_records(text):
@@ -190,7 +191,8 @@ def parse_pins(path: str, text: str, native: str = "") -> tuple[Pin, ...]:
         priority = int(number[0]) if number else HIGHEST
         if names and not (kind == "version" and every == ALL_PACKAGES):
             records.append(Pin(path, names, wanted, priority))
-        if len(names) < len(every) or not every or "package" in more:
+        unsure = not native and any(":" in name and name[-4:] != ":any" for name in names)
+        if len(names) < len(every) or not every or "package" in more or unsure:
             records.append(Pin(path, NOT_COMPARED, wanted, priority))
     return tuple(records)
 

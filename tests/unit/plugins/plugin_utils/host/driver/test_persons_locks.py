@@ -393,6 +393,13 @@ def test_an_architecture_is_compared_with_that_of_the_system(machine: str, verdi
     assert judge(PIN % ("libcuda1:amd64", "535.261.03-1", 1001), machine) == verdict
 
 
+@pytest.mark.parametrize(("machine", "verdict"), [("x86_64", "kept"), ("", "free")])
+def test_without_the_systems_architecture_a_record_of_one_may_be_a_rival(
+    machine: str, verdict: str
+) -> None:
+    assert judge(PIN % ("libcuda1:i386", "535*", 500) + "\n" + OF_VERSION, machine) == verdict
+
+
 def test_very_many_patterns_of_names_are_not_compared() -> None:
     """A host may have very many packages as well."""
     names = " ".join(f"*{n}*" for n in range(apt_pins.MOST_PATTERNS // 2))
