@@ -126,8 +126,9 @@ def test_a_program_that_has_to_wait_again_while_it_is_started_is_started_again(h
     assert host.woken == [UNIT, UNIT]
 
 
-def test_whoever_ends_what_was_killed_before_it_began_starts_the_units(host):
+def test_whoever_ends_what_was_killed_before_it_began_starts_the_units(host, monkeypatch):
     """It held the lock, and its entry is not there yet."""
+    monkeypatch.setattr(launcher.os, "umask", lambda _mask: 0o022)  # of this process, for all tests
     waits(host)
     assert launcher.main(["after", host.journal, "0" * 32], "program") == 0
     assert host.woken == [UNIT]
