@@ -47,7 +47,7 @@ exec "$@"
 OF_A_RUN = re.compile(r'"(id|time)": "[^"]*"')
 PACKED = re.compile(r"[A-Za-z0-9+/]{60,}={0,2}")
 NIGHT = pytest.mark.nightly(
-    "by day the newest core, a connection without stdin, and Mitogen; the others differ by one value each"
+    "by day the newest core as most people have it, and Mitogen; the others differ by one value each"
 )
 
 

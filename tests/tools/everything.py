@@ -35,9 +35,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from environments import ROOT
-from parts import LOGS, Part, fast, matrix, name_file, nightly, parts
+from parts import LOGS, Part, check, matrix, name_file, nightly, parts
 
-TABLES = {"--fast": fast, "--matrix": matrix, "--nightly": nightly}
+TABLES = {"--fast": check, "--matrix": matrix, "--nightly": nightly}
 # seconds; a part that hangs ends before a run that should take 20 minutes has taken an hour
 LIMIT = 20 * 60.0
 NIGHT = 3 * 3600.0  # the same of a nightly run
@@ -383,7 +383,7 @@ def main(arguments: Sequence[str]) -> int:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     if table is nightly:
         os.environ.setdefault("GPUFLEET_DRAW", "full")
-    built_for = {parts: (), nightly: ("--night",), fast: ("--fast",)}
+    built_for = {parts: (), nightly: ("--night",), check: ("--fast",)}
     if table in built_for and not names and not build(*built_for[table]):
         print(
             "everything.py: the build has failed, so no part was run; its own words are above",

@@ -119,4 +119,4 @@ WAYS = (
         reported=("https://github.com/mitogen-hq/mitogen/issues/580",),
     ),
 )
-BY_DAY = WAYS[:3]
+BY_DAY = (WAYS[0], WAYS[2])

@@ -33,6 +33,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     seen_host,
 )
 
+from tests.night import leave_unless
 from tests.unit import faults, running_host
 from tests.unit.running_host import Host, HostProcess
 from tests.unit.running_hosts import ENGINES, PROGRAMS, SOCKETS, Spec, build
@@ -137,7 +138,13 @@ def closing() -> Iterator[None]:
     converged.cache_clear()
 
 
-@pytest.mark.parametrize("name", HOSTS)
+BY_NIGHT = pytest.mark.nightly(
+    "by day an engine of each family has each fault; others differ by a row"
+)
+BY_DAY = ("containerd", "containerd, a default handler", "CRI-O, a hook", "Docker 28")
+
+
+@pytest.mark.parametrize("name", leave_unless(BY_NIGHT, HOSTS, BY_DAY.__contains__))
 def test_no_single_fault_takes_anything_away(process: HostProcess, name: str) -> None:
     host = converged(process, name)
     assert faults.taken(host.plan(lambda _qid, answer: answer)) == []

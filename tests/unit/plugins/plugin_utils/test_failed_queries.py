@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
     keeping_messages,
 )
 
+from tests.night import leave_rest
 from tests.unit import builders
 from tests.unit.hosts_of_queries import (
     CRIO_SOCKET,
@@ -140,12 +141,17 @@ def test_the_sentence_says_what_where_why_and_what_next(
 
 
 ALL = {"device_nodes": "present", "cdi_refresh": "watch"}
+BY_NIGHT = pytest.mark.nightly(
+    "each query of a host fails for each cause; by day on a host with all options, and on a CRI-O"
+)
+OTHERS = [(name, {}) for name in QUERIED_HOSTS if name != "CRI-O"]
 # What the planner can do without, and says why where it does.
 DISPENSABLE = {"probe:nvml": "nvidia-smi is asked next, and /proc names the devices in the end"}
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [*((name, {}) for name in QUERIED_HOSTS), ("containerd 2.1", ALL)]
+    ("name", "options"),
+    leave_rest(BY_NIGHT, [("containerd 2.1", ALL), ("CRI-O", {}), *OTHERS], by_day=2),
 )
 def test_no_failed_query_leads_to_another_plan(name: str, options: dict[str, Any]) -> None:
     """Over every query of the look and of what follows it: the very same plan, or none. It may say
@@ -171,7 +177,7 @@ def converge(host: QueriedHost) -> QueriedHost:
     return dc.replace(host, files={**host.files, **written})
 
 
-@pytest.mark.parametrize("name", ["containerd 2.1", "CRI-O", "Docker"])
+@pytest.mark.parametrize("name", leave_rest(BY_NIGHT, ["containerd 2.1", "CRI-O", "Docker"]))
 def test_no_failed_query_leads_to_another_removal(name: str) -> None:
     """What would be taken back is the same, or nothing is, since the answer could have named who
     needs it.

@@ -37,6 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     oci_hook,
 )
 
+from tests.night import leave_rest
 from tests.unit.bare_trees import Tree
 from tests.unit.builders import obs, sha
 from tests.unit.taken_back import (
@@ -58,6 +59,9 @@ from tests.unit.taken_back import (
 # ---------------------------------------------------------------- whatever has become of the engine
 
 # what is true of the host when it is taken back, and was not when it was converged
+BY_NIGHT = pytest.mark.nightly(
+    "a way back reads the journal alone; by day the engine's release changes, or it is gone"
+)
 SINCE: dict[str, dict[str, Any]] = {
     "nothing": {},
     "the engine is gone": {"engine_version": "", "engines": ("auto",)},
@@ -70,7 +74,7 @@ SINCE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("since", SINCE)
+@pytest.mark.parametrize("since", leave_rest(BY_NIGHT, SINCE, by_day=3))
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_byte_mode_and_owner_is_as_before(
     tmp_path: pathlib.Path, name: str, since: str
