@@ -228,7 +228,7 @@ def _describe_free_packages(undos):
 
 
 def _run_undos(undos):
-    """Run undos in reverse. Return those that have failed, in their own order."""
+    """Run undos in reverse. Return the failed ones, in their own order."""
     worked = [_undo(undo) for undo in reversed(undos)][::-1]
     return [undo for undo, held in zip(undos, worked) if not held]
 

@@ -599,7 +599,7 @@ def _plan_unlocking(
     again: dnf locks what is installed, and nothing while its plugin is off. A file that others than
     root can change is left alone, since the editor of root would follow their links.
 
-    names: all packages that are released. still, gone: those that are locked, and those that a lock
+    names: all packages that are released. still, gone: the locked ones, and the ones that a lock
     has outlived.
     """
     locks, specs = facts.movers.value.locks, _read_locked_specs(facts)

@@ -164,7 +164,7 @@ class NextBoot:
 
 @dc.dataclass(frozen=True)
 class SecureBoot:
-    """on: Secure Boot is on. keys: those that sign modules here. trusted: whether the firmware has one
+    """on: Secure Boot is on. keys: the ones that sign modules here. trusted: whether the firmware has one
     of them; None if that could not be read. enforced: the file by which the kernel says without
     Secure Boot that it takes signed modules alone, '' if it does not.
     """
