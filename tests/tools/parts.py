@@ -143,9 +143,10 @@ JUDGES = {
     ),
 }
 OTHERS = "lab: others"
-# Half of the other unit tests, so that two processors share them; and some 200 tests that run
+# The unit tests are three parts, so that two processors share them; and some 200 tests that run
 # ansible-playbook a few times each, rollouts more often than others.
-PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
+PLUGINS, PLAYBOOKS = "tests/unit/plugins", "tests/unit/playbooks"
+PLANNER = f"{PLUGINS}/plugin_utils"
 RELEASE = "tests/unit/release"  # they build archives again and again
 ROLLOUTS = f"{PLAYBOOKS}/test_rollout"
 FIRST_ROLLOUT = f"{ROLLOUTS}.py"  # takes as long as the other ones together, without the long ones
@@ -195,7 +196,7 @@ NIGHTLY = {
         "2.21 knows all that the older releases know of tests; a result changes only with files that are shipped",
     ),
     "unit: release": "a release is made seldom, by files that nothing else uses; a pull request has these tests, too",
-    "unit-host": "`unit-host-3.6` has the oldest Python, `unit` the newest; between them nothing was ever found alone",
+    "unit-host": "`unit-host-3.6` has the oldest Python, `unit: plugins` the newest; between them nothing was ever found alone",
     "unit-yaml": "a release of PyYAML comes once a year, and it changes with the lock file alone",
     "mutants": "200 changed lines of the planner, each judged by tests, take two hours",
     "lab: night: hand over": "13 plays on a cluster take five minutes; `drain: kubernetes` has its drains on an API",
@@ -274,10 +275,11 @@ def fast() -> list[Part]:
             "unit",
             BUSY,
             "tests/unit",
-            *(f"--ignore={path}" for path in (PLANNER, PLAYBOOKS, RELEASE)),
+            *(f"--ignore={path}" for path in (PLUGINS, PLAYBOOKS, RELEASE)),
         ),
         sanity_part(CORES[-1]),
         pytest_part("unit: planner", BUSY, PLANNER),
+        pytest_part("unit: plugins", BUSY, PLUGINS, f"--ignore={PLANNER}"),
         target("lint"),
         target("types"),
         matrix_part("unit-host-3.6", "host-3-6"),
@@ -308,7 +310,7 @@ def releases() -> list[Part]:
     They are long rollouts, and other releases of ansible-core, Python and PyYAML.
     """
     aside = [f"--ignore={path}" for path in DAILY]
-    newest = f"host-3-{sys.version_info.minor}"  # the part `unit` runs the host side's tests on it
+    newest = f"host-3-{sys.version_info.minor}"  # the part `unit: plugins` runs the host side's tests on it
     return [
         pytest_part("playbooks: long", BUSY, *LONG_ROLLOUTS),
         pytest_part("playbooks: others", BUSY, PLAYBOOKS, f"--ignore-glob={ROLLOUTS}*", *aside),
@@ -327,7 +329,7 @@ def releases() -> list[Part]:
 
 def matrix() -> list[Part]:
     """Return the parts of `make matrix`: all that need no hosts, but the mutants."""
-    return [*played(), *fast()[:3], *releases(), *fast()[3:]]
+    return [*played(), *fast()[:4], *releases(), *fast()[4:]]
 
 
 def hosts() -> list[Part]:
@@ -367,7 +369,7 @@ def check() -> list[Part]:
 
 def parts() -> list[Part]:
     """Return the parts of `make test`."""
-    found = all_parts([*played()[:3], *fast()[:3], *played()[3:], *fast()[3:]])
+    found = all_parts([*played()[:3], *fast()[:4], *played()[3:], *fast()[4:]])
     return [by_day(part) for part in found if part.name not in NIGHTLY]
 
 
@@ -375,8 +377,8 @@ def nightly() -> list[Part]:
     """Return the parts of `make nightly`: those of `make test`, with all that is drawn, and those
     that it leaves out.
     """
-    longest = [mutants(), *played()[:3], *fast()[:3], *releases()]
-    return all_parts([*longest, *played()[3:], *fast()[3:]])
+    longest = [mutants(), *played()[:3], *fast()[:4], *releases()]
+    return all_parts([*longest, *played()[3:], *fast()[4:]])
 
 
 def mixed(waiting: list[Part], busy: list[Part]) -> list[Part]:

@@ -70,6 +70,7 @@ def test_every_test_file_is_in_just_one_part() -> None:
         *parts.LONG_ROLLOUTS,
         *parts.DAILY,
         "tests/unit",
+        parts.PLUGINS,
         parts.PLANNER,
         parts.PLAYBOOKS,
         parts.RELEASE,
@@ -82,7 +83,7 @@ def test_every_test_file_is_in_just_one_part() -> None:
         for word in part.command
         if word.startswith("--ignore")
     ]
-    apart = (parts.PLANNER, parts.PLAYBOOKS, parts.RELEASE, *parts.DAILY)
+    apart = (parts.PLANNER, parts.PLUGINS, parts.PLAYBOOKS, parts.RELEASE, *parts.DAILY)
     own_parts = [f"--ignore={path}" for path in apart]
     assert sorted(left_out) == sorted([*own_parts, f"--ignore-glob={parts.ROLLOUTS}*"]), (
         "what one part leaves out is a part of its own"
