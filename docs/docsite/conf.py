@@ -19,6 +19,9 @@ html_show_sphinx = False
 html_use_modindex = False
 html_use_index = False
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 highlight_language = "YAML+Jinja"
 pygments_style = "ansible"
 

@@ -28,6 +28,7 @@ from urllib.parse import unquote, urlsplit
 import archive
 import environments
 from environments import CACHE, ROOT
+from variable_tables import SUBJECTS, find_subject
 
 PLACE = CACHE / "docs"
 COLLECTIONS = PLACE / "collections"
@@ -47,6 +48,25 @@ CONTENTS = Path("docs/README.md")
 # Pages that antsibull-docs writes, beside those of the section.
 GENERATED = {"Reference": ("Options and results <modules/index>",)}
 ENTRY = re.compile(r"^- \[([^\]]+)\]\(([^)#\s]+)\)", re.MULTILINE)
+# Pages of antsibull-docs with so many options that people look for them by subject -> how an anchor
+# of the page, and how Ansible's markup, names an option, up to the option's own name.
+GROUPED = {
+    "host_module": ("host_module__parameter-", "host#module:"),
+    "host_info_module": ("host_info_module__parameter-", "host_info#module:"),
+    "host_role": ("host_role__parameter-main__", "host#role:main:"),
+}
+ANCHOR = f".. _ansible_collections.{NAME}."
+PARAMETERS = "\nParameters\n----------\n"
+# An entry of the navigation that antsibull-docs writes.
+PLUGIN = re.compile(r"^    ((\w+?)_(?:module|filter|lookup|role))$", re.MULTILINE)
+# A page with fewer sections is read as a whole.
+SECTIONS = 3
+ON_THIS_PAGE = """
+```{contents} On this page
+:local:
+:depth: 1
+```
+"""
 LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|#)([^)#\s]+)((?:#[^)\s]*)?\))")
 # Ansible's labels that antsibull-docs links to, each with its page.
 LABELS = {
@@ -146,6 +166,50 @@ def add_navigation(text: str, path: Path, shown: Mapping[Path, Path]) -> str:
     return "\n\n".join([text.rstrip(), *trees]) + "\n"
 
 
+def add_contents(text: str) -> str:
+    """Add a list of a page's sections below its title, if it has more than a few."""
+    if len(re.findall(r"^## ", without_blocks(text), re.MULTILINE)) < SECTIONS:
+        return text
+    return re.sub(r"\A((?:<!--.*?-->\s*)*# [^\n]*\n)", rf"\1{ON_THIS_PAGE}", text, flags=re.DOTALL)
+
+
+def without_blocks(text: str) -> str:
+    """Return a page's text without its blocks of code, which have lines that look like headings."""
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def shorten_titles(text: str) -> str:
+    """Call each plugin and role by its short name in the navigation."""
+    return PLUGIN.sub(r"    \2 <\1>", text)
+
+
+def group_options(text: str, anchor: str, markup: str) -> str:
+    """Add links to all options of a page by subject, in the order of the page of variables.
+
+    anchor, markup: as in GROUPED.
+    """
+    begin = re.escape(f"{ANCHOR}{anchor}")
+    names = sorted(set(re.findall(rf"^ *{begin}(\w+):$", text, re.MULTILINE)))
+    groups = {
+        subject: [name for name in names if find_subject(name) == subject] for subject in SUBJECTS
+    }
+    lines = [
+        f"* {subject}: " + ", ".join(f":ansopt:`{NAME}.{markup}{name}`" for name in group)
+        for subject, group in groups.items()
+        if group
+    ]
+    return text.replace(PARAMETERS, "\n".join([PARAMETERS, "By subject:", "", *lines, ""]), 1)
+
+
+def ease_generated(modules: Path) -> None:
+    """Give the pages of antsibull-docs short names in the navigation, and options by subject."""
+    index = modules / "index.rst"
+    index.write_text(shorten_titles(index.read_text()))
+    for name, (anchor, markup) in GROUPED.items():
+        path = modules / f"{name}.rst"
+        path.write_text(group_options(path.read_text(), anchor, markup))
+
+
 def find_way(place: Path, path: Path, shown: Mapping[Path, Path]) -> Path:
     """Return a place of the site as a page names it."""
     return Path(os.path.relpath(place, shown.get(path, Path(path.name)).parent))
@@ -166,7 +230,7 @@ def page(path: Path, shown: Mapping[Path, Path]) -> str:
 
     text = (ROOT / path).read_text()
     contents = path.name == "README.md" and path.is_relative_to("docs")
-    return LINK.sub(moved, add_navigation(text, path, shown) if contents else text)
+    return LINK.sub(moved, add_navigation(text, path, shown) if contents else add_contents(text))
 
 
 def inventory() -> bytes:
@@ -209,6 +273,7 @@ def write_source(programs: Path) -> None:
         NAME,
         ANSIBLE_COLLECTIONS_PATH=str(COLLECTIONS),
     )
+    ease_generated(SOURCE / "modules")
 
 
 # ---------------------------------------------------------------- what was built

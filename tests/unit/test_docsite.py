@@ -88,3 +88,59 @@ def test_a_link_that_leads_nowhere_is_named(
     (tmp_path / "other.html").write_text('<h2 id="part">')
     (tmp_path / "index.html").write_text(body)
     assert list(tool.broken(tmp_path)) == lost
+
+
+THREE = "## A\n\n## B\n\n## C\n"
+CONTENTS = "\n```{contents} On this page\n:local:\n:depth: 1\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (f"# T\n\n{THREE}", f"# T\n{CONTENTS}\n{THREE}"),
+        (f"<!-- licence\n-->\n# T\n{THREE}", f"<!-- licence\n-->\n# T\n{CONTENTS}{THREE}"),
+        ("# T\n\n## A\n\n## B\n", "# T\n\n## A\n\n## B\n"),
+        ("# T\n\n```shell\n## 1\n## 2\n## 3\n```\n", "# T\n\n```shell\n## 1\n## 2\n## 3\n```\n"),
+    ],
+    ids=["three sections", "a comment before the title", "two sections", "comments in a block"],
+)
+def test_a_page_of_three_sections_begins_with_their_list(
+    text: str, wanted: str, tool: ModuleType
+) -> None:
+    assert tool.add_contents(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("    host_module", "    host <host_module>"),
+        ("    host_info_module", "    host_info <host_info_module>"),
+        ("    image_choice_info_filter", "    image_choice_info <image_choice_info_filter>"),
+        ("    drain_role", "    drain <drain_role>"),
+        ("    :maxdepth: 1", "    :maxdepth: 1"),
+    ],
+)
+def test_the_navigation_calls_a_plugin_by_its_short_name(
+    line: str, wanted: str, tool: ModuleType
+) -> None:
+    assert tool.shorten_titles(line) == wanted
+
+
+def test_options_stand_by_subject_before_their_table(tool: ModuleType) -> None:
+    begin = ".. _ansible_collections.gpufleet.nvidia.host_role__parameter-"
+    names = ("main__gpufleet_gpus", "main__gpufleet_engines", "main__gpufleet_cdi/x", "look__other")
+    anchors = "".join(f"      {begin}{name}:\n" for name in names)
+    text = f"Synopsis\n{tool.PARAMETERS}\n{anchors}"
+    assert tool.group_options(text, *tool.GROUPED["host_role"]).splitlines() == [
+        "Synopsis",
+        "",
+        "Parameters",
+        "----------",
+        "",
+        "By subject:",
+        "",
+        "* How containers get GPUs: :ansopt:`gpufleet.nvidia.host#role:main:gpufleet_engines`",
+        "* The GPUs of a host: :ansopt:`gpufleet.nvidia.host#role:main:gpufleet_gpus`",
+        "",
+        *anchors.splitlines(),
+    ]
