@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     Filled,
     Message,
     OptionNames,
+    hide_credentials,
     name_options,
 )
 
@@ -71,7 +72,8 @@ class PlanError(Exception):
         )
         self.code, self.values = given.code, given.values
         self.what, self.why, self.next = self.message.what, self.message.why, self.message.next
-        self.where, self.line = where, line
+        self.where: str = hide_credentials(where)
+        self.line = line
         self.kept: dict[str, Any] = {}  # further parts of the failed result
         said = str(self.placed)
         super().__init__(f"{said} [{self.code}]" if self.code else said)

@@ -35,7 +35,8 @@ def test_a_message_hides_what_opens_an_address(value: Any, shown: Any) -> None:
     message = ROW.fill(value=value)
     assert message == f"it is {shown!r} ({shown}). Change {shown} there"
     assert message.name_options(lambda word: word) == message
-    assert str(PlanError(message, where=str(value))) == f"{shown}: {message} [demo.value]"
+    refused = PlanError(message, where=str(value))
+    assert (str(refused), refused.where) == (f"{shown}: {message} [demo.value]", str(shown))
 
 
 WRONG = [["https://u:pw@x"], "ftp://u:pw@x/", {"https://u:pw@x": 1}, ["https://x?sig=pw"]]
