@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import whole
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
@@ -238,11 +239,12 @@ def parse_whole_number(name: str, value: Any) -> int:
     value.
     """
     text = str(value).strip()
-    if isinstance(value, bool) or not text.isascii() or not text.isdigit():
+    number = None if isinstance(value, bool) else whole.read_whole(text)
+    if number is None:
         row = messages.NEGATIVE_NUMBER if re.fullmatch(r"-\d+", text) else messages.NO_NUMBER
         example = WRITTEN.get(name, "1")
         raise PlanError(row.fill(setting=f"{PREFIX}{name}", value=value, example=example))
-    return int(text)
+    return number
 
 
 def build_number_parser(name: str) -> Callable[[Any], int]:

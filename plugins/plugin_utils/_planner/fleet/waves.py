@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.form
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 
 DEFAULT = (1, "10%", "50%", "100%")
-AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
+AMOUNT = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(%?)\s*")
 EXAMPLE = '[1, "10%", "50%", "100%"]'
 
 

@@ -63,7 +63,8 @@ def parse_window(setting: str, text: str) -> Window:
         raise PlanError(row.fill(setting=setting, window=text, example=EXAMPLE))
     if not match:
         raise PlanError(messages.NO_WINDOW.fill(setting=setting, window=text, example=EXAMPLE))
-    start, end = (parse_minute(setting, text, match[name]) for name in ("from", "to"))
+    start = parse_minute(setting, text, match["from"], MINUTES - 1)
+    end = parse_minute(setting, text, match["to"], MINUTES)
     if start == end:
         raise PlanError(messages.EMPTY_WINDOW.fill(setting=setting, window=text))
     return Window(
@@ -75,10 +76,13 @@ def parse_window(setting: str, text: str) -> Window:
     )
 
 
-def parse_minute(setting: str, text: str, clock: str) -> int:
-    """Return a time of the day in minutes. Raise PlanError if there is no such time."""
+def parse_minute(setting: str, text: str, clock: str, last: int) -> int:
+    """Return a time of the day in minutes. Raise PlanError if there is no such time.
+
+    last: the last one that may be. A window may end at 24:00, and begins at 00:00.
+    """
     hours, minutes = (int(part) for part in clock.split(":"))
-    if minutes > 59 or hours * 60 + minutes > MINUTES:
+    if minutes > 59 or hours * 60 + minutes > last:
         row = messages.NO_SUCH_TIME
         raise PlanError(row.fill(setting=setting, window=text, clock=clock, example=EXAMPLE))
     return hours * 60 + minutes

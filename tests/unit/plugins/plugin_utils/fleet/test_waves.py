@@ -250,6 +250,14 @@ WRONG = [
     ({"window": "20:00-25:00"}, "rollout.window-time"),
     ({"window": "20:00-24:01"}, "rollout.window-time"),
     ({"window": "20:60-22:00"}, "rollout.window-time"),
+    # at the end of a day no window begins, but the next day's
+    ({"window": "Mo 24:00-06:00"}, "rollout.window-time"),
+    ({"window": "Mo 24:00-00:00"}, "rollout.window-time"),
+    # Python reads no number of so many digits, or reads it as infinite
+    ({"canaries": "9" * 5000}, "rollout.number"),
+    ({"max_failed": "9" * 5000}, "rollout.amount"),
+    ({"max_left_out": "9" * 400 + "%"}, "rollout.amount"),
+    ({"waves": ["9" * 400]}, "rollout.amount"),
 ]
 
 
