@@ -55,6 +55,7 @@ COLLECTION = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."
 OWN_TASKS = tuple(os.path.join(COLLECTION, part) + os.sep for part in ("roles", "playbooks"))
 # The modules whose tasks in roles name no option: each option is set by its variable.
 BY_VARIABLES = frozenset({"host", "host_info", "host_verify"})
+TEMPLATES = ("{{", "{%", "{#")  # each makes a text one that Ansible renders, a comment alone too
 SECRETS = frozenset({"password", "token"})  # ansible-test takes no `no_log` in a DOCUMENTATION
 
 
@@ -180,7 +181,7 @@ def _read_options(
 def is_constant(value: Any) -> bool:
     """Tell whether a value is constant: no template, and nothing to be decrypted."""
     if isinstance(value, str):
-        return "{{" not in value and "{%" not in value
+        return not any(begin in value for begin in TEMPLATES)
     return value is None or isinstance(value, bool | int | float)
 
 

@@ -56,6 +56,24 @@ class Hidden:
         raise AnsibleError("no vault secrets found")
 
 
+CONSTANTS = [
+    ("a", True),
+    ("a { b } # c", True),
+    ("{{ a }}", False),
+    ("a{% if b %}c{% endif %}", False),
+    ("a{# a comment of Jinja #}", False),
+    (None, True),
+    (1.5, True),
+    (["a"], False),
+]
+
+
+@pytest.mark.parametrize(("value", "constant"), CONSTANTS)
+def test_a_value_without_a_template_is_taken_as_it_is(value: Any, constant: bool) -> None:
+    """Ansible renders every other value, a comment alone included."""
+    assert arguments.is_constant(value) is constant
+
+
 CASES: list[tuple[Any, Any, str]] = [
     # as it is written, as it is read, what is said
     ("a key", "a key", ""),
