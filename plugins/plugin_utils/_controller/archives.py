@@ -273,7 +273,7 @@ def list_deb_licences(name: str, data: bytes) -> tuple[str, ...]:
                     return listed.list_licences(
                         _read_member(archive, member).decode("utf-8", "replace")
                     )
-    except (tarfile.TarError, EOFError, OSError, ValueError):
+    except Exception:  # each way to compress has exceptions of its own
         return ()
     return ()
 

@@ -65,12 +65,12 @@ def fetch(url: str) -> dict[str, Any]:
         open_url,
     )
 
-    def whole() -> str:
+    def whole() -> bytes:
         with open_url(url, timeout=SECONDS, http_agent="gpufleet.nvidia") as answer:
-            return bytes(answer.read(LONGEST + 1)).decode("utf-8", "replace")
+            return bytes(answer.read(LONGEST + 1))
 
     try:
-        text = ask_within_limit(SECONDS, whole)
+        data = ask_within_limit(SECONDS, whole)
     except TimeoutError:
         return {
             "error": {
@@ -80,13 +80,14 @@ def fetch(url: str) -> dict[str, Any]:
         }
     except Exception as error:  # every library below has exceptions of its own
         return {"error": {"kind": "fetch", "message": describe_error(error)}}
-    if len(text) > LONGEST:
+    if len(data) > LONGEST:
         return {
             "error": {
                 "kind": "fetch",
                 "message": outside_messages.OUTSIDE_TEXT_TOO_LONG.fill(limit=LONGEST),
             }
         }
+    text = data.decode("utf-8", "replace")
     with contextlib.suppress(OSError):
         _keep(kept, text)
     return {"content": text}

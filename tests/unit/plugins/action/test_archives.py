@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import io
+import lzma
 import os
 import tarfile
 from collections.abc import Callable
@@ -255,12 +257,22 @@ def test_licences_are_read_from_a_package() -> None:
     ) == ("Apache-2.0",)
 
 
+def build_damaged_deb() -> bytes:
+    """Return a package whose compressed files are damaged behind the first of them."""
+    blocks = [hashlib.sha256(b"%d" % number).digest() for number in range(4096)]
+    packed = bytearray(lzma.compress(bundles.tar({"./usr/bin/first": b"".join(blocks)})))
+    middle = len(packed) // 2
+    packed[middle : middle + 8] = b"\xff" * 8
+    return b"!<arch>\n" + f"{'data.tar.xz':<48}{len(packed):<10}`\n".encode() + bytes(packed)
+
+
 ODD = {
     "no package": b"PK\x03\x04",
     "nothing": b"",
     "of another package": bundles.deb("other"),
     "in free text": bundles.deb("libnvidia-container1", "Do as you like.\n"),
     "cut off": bundles.deb("libnvidia-container1")[:150],
+    "damaged in its middle": build_damaged_deb(),
     "a size that leads back": b"!<arch>\n" + f"{'x':<48}{-60:<10}`\n".encode() * 2,
     "a size that is none": bundles.deb("libnvidia-container1").replace(
         b"4         `", b"x         `"

@@ -37,7 +37,11 @@ requests: list[str] = []
 class _Server(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         requests.append(self.path)
-        body = {"/gpgkey": b"the key", "/long": b"x" * (online.LONGEST + 1)}.get(self.path)
+        body = {
+            "/gpgkey": b"the key",
+            "/long": b"x" * (online.LONGEST + 1),
+            "/long-in-two-bytes": "\u00e9".encode() * online.LONGEST,
+        }.get(self.path)
         self.send_response(200 if body else 404)
         self.end_headers()
         self.wfile.write(body or b"")
@@ -72,7 +76,12 @@ def test_a_text_is_fetched_once_for_a_whole_run(server: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "says"), [("/nothing", "404"), ("/long", "longer than 65536 bytes")]
+    ("path", "says"),
+    [
+        ("/nothing", "404"),
+        ("/long", "longer than 65536 bytes"),
+        ("/long-in-two-bytes", "longer than 65536 bytes"),
+    ],
 )
 def test_what_cannot_be_fetched_is_an_answer_too_and_asked_for_again(
     server: str, path: str, says: str
