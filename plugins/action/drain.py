@@ -114,6 +114,18 @@ def get_rollout_task_files(variables: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 @dc.dataclass(frozen=True)
+class StillOut:
+    """What was not put back into service after a drain that did not come about.
+
+    said: a sentence for each orchestrator that could not. held: whether one of them may hold the
+    host for this rollout.
+    """
+
+    said: tuple[str, ...] = ()
+    held: bool = False
+
+
+@dc.dataclass(frozen=True)
 class Run:
     """One task: the orchestrators, with the node's standing as each of them saw it at the
     beginning.
@@ -171,13 +183,14 @@ class Run:
             return self._end("drained", why, changed=bool(taken), seconds=seconds)
         keep = self.args["on_timeout"] == "keep"
         # A host that an earlier run holds stays held: its change may have failed.
-        stays = () if keep else self._give_back(taken)
-        text = drain.describe_drain_timeout(waiting, self.args["timeout"], keep, already, stays)
+        stays = StillOut() if keep else self._give_back(taken)
+        seconds_given = self.args["timeout"]
+        text = drain.describe_drain_timeout(waiting, seconds_given, keep, already, stays.said)
         return self._end(
             "pending" if keep else "left_out",
             text,
             failed=True,
-            changed=keep and bool(taken),
+            changed=stays.held or (keep and bool(taken)),
             seconds=seconds,
         )
 
@@ -205,13 +218,15 @@ class Run:
 
     def _refuse_drain(self, text: str, taken: tuple[str, ...]) -> dict[str, Any]:
         """Leave the node as it was found after a refused drain."""
-        more = () if self.check else self._give_back(taken)
+        stays = StillOut() if self.check else self._give_back(taken)
         refused = draining_messages.NOT_DRAINED.fill(cause=text)
-        return self._end("left_out", join_texts(". ", [refused, *more]), failed=True)
+        said = join_texts(". ", [refused, *stays.said])
+        return self._end("left_out", said, failed=True, changed=stays.held)
 
-    def _give_back(self, whom: tuple[str, ...]) -> tuple[str, ...]:
-        """Give back what this task took. Return a sentence for each orchestrator that could not."""
+    def _give_back(self, whom: tuple[str, ...]) -> StillOut:
+        """Give back what this task took. Return what was not put back."""
         failed: list[str] = []
+        of_others = 0
         for who in reversed(whom):
             try:
                 standing = self.every[who].get_standing()
@@ -220,10 +235,11 @@ class Run:
                 elif standing.state != "in_service":
                     row = draining_messages.NOT_PUT_BACK_BY
                     failed.append(row.fill(program=who, cause=standing.text))
+                    of_others += standing.state == "others"
             except (PlanError, draining.Refused) as error:
                 row = draining_messages.PUT_BACK_FAILED
                 failed.append(row.fill(program=who, cause=str(error)))
-        return tuple(failed)
+        return StillOut(tuple(failed), len(failed) > of_others)
 
     def _put_back(self, held: Iterable[str]) -> list[str]:
         """Ask each orchestrator to put the host back, those after one that refuses, too.

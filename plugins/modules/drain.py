@@ -199,7 +199,8 @@ outcome:
     - V(drained) - the host is out of service, and its work has ended.
     - V(not_needed) - nothing had to be done, RV(why) says the reason.
     - V(in_service) - the host is in service, and was before or is again.
-    - V(left_out) - the host was not drained and is as it was found, RV(why) says the reason. The task fails.
+    - V(left_out) - the host was not drained, RV(why) says the reason. It is as it was found, or could not be put back into service, which
+      RV(why) says as well. The task fails.
     - V(pending) - the host is still out of service and its work has not ended. The task fails.
     - V(kept) - the host stays out of service.
     - V(ready) - it could be drained (O(state=checked)).

@@ -113,12 +113,18 @@ def list_hosts_out_of_service(
 
 
 def is_out(variables: Mapping[str, Any]) -> bool:
-    """Tell whether a drain has taken the host out of service, and it is not back."""
-    taken, back = (
-        get_step_result(variables, name).get("outcome")
-        for name in (registered.DRAINED, registered.UNDRAINED)
+    """Tell whether this rollout has taken the host out of service, and it is not back.
+
+    A drain that did not come about leaves the host out if an earlier run of the rollout holds it,
+    or if it could not be put back.
+    """
+    drained, undrained = (
+        get_step_result(variables, name) for name in (registered.DRAINED, registered.UNDRAINED)
     )
-    return taken in ("drained", "pending") and back not in ("in_service", "not_needed")
+    nodes = (drained.get("nodes") or {}).values()
+    stays = drained.get("changed") or any(node.get("state") == "held" for node in nodes)
+    taken = drained.get("outcome") in ("drained", "pending", *(("left_out",) if stays else ()))
+    return taken and undrained.get("outcome") not in ("in_service", "not_needed")
 
 
 def get_latest_step(

@@ -15,11 +15,17 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gpufleet.nvidia.plugins.action import drain as action_drain
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    batch_hosts,
+    draining,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.drain import Standing
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_slurm
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    registered,
+)
 
 Module = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 ARGS: dict[str, Any] = {
@@ -378,9 +384,9 @@ def test_one_that_refuses_keeps_no_other_from_getting_the_reason(
     )
 
 
-def drained(one: Played, before: str) -> dict[str, Any]:
+def drained(one: Played, before: str, seconds: int = 1) -> dict[str, Any]:
     run = action_drain.Run(
-        ARGS,
+        {**ARGS, "timeout": seconds},
         drain.DrainDecision(True, "why"),
         {"kubernetes": one},
         False,
@@ -443,6 +449,64 @@ def test_a_node_that_could_not_be_put_back_is_named() -> None:
     found = drained(one, "in_service")
     assert "Kubernetes has not put it back into service: the node gpu1 is not Ready" in found["msg"]
     assert "in service again" not in found["msg"]
+
+
+PUT_BACK = [
+    # how the node stands after the drain did not come about, what putting it back raises; whether
+    # this rollout may still hold it
+    ("in_service", None, False),
+    ("held", None, False),
+    ("held", draining.Refused("is theirs"), True),
+    ("held", drain.OutOfReach("does not answer"), True),
+    ("broken", None, True),
+    ("others", None, False),
+]
+
+
+@pytest.mark.parametrize("refuses_drain", [False, True], ids=["late", "refused"])
+@pytest.mark.parametrize(("state", "refuses", "stays"), PUT_BACK)
+def test_a_drain_that_did_not_come_about_has_changed_what_it_could_not_put_back(
+    state: str,
+    refuses: Exception | None,
+    stays: bool,
+    refuses_drain: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def take_out(_self: Played, *, try_only: bool = False) -> None:
+        raise draining.Refused("is theirs")
+
+    if refuses_drain:
+        monkeypatch.setattr(Played, "take_out", take_out)
+    found = drained(Played(state, refuses), "in_service", seconds=0)
+    assert (found["outcome"], found["failed"], found["changed"]) == ("left_out", True, stays)
+
+
+OUT = [
+    # what became of the drain and of putting the host back; whether it is out of service
+    ({}, {}, False),
+    ({"outcome": "drained", "changed": True}, {}, True),
+    ({"outcome": "drained", "changed": True}, {"outcome": "in_service"}, False),
+    ({"outcome": "drained", "changed": True}, {"outcome": "kept"}, True),
+    ({"outcome": "pending", "failed": True}, {}, True),
+    ({"outcome": "not_needed"}, {}, False),
+    ({"outcome": "left_out", "failed": True}, {}, False),
+    ({"outcome": "left_out", "failed": True, "changed": True}, {}, True),
+    (
+        {"outcome": "left_out", "failed": True, "nodes": {"slurm": {"state": "held"}}},
+        {},
+        True,
+    ),
+    ({"outcome": "left_out", "nodes": {"slurm": {"state": "others"}}}, {}, False),
+    ({"skipped": True}, {"skipped": True}, False),
+]
+
+
+@pytest.mark.parametrize(("taken", "back", "out"), OUT)
+def test_a_host_counts_as_out_of_service_until_it_is_put_back(
+    taken: dict[str, Any], back: dict[str, Any], out: bool
+) -> None:
+    variables = {registered.DRAINED: taken, registered.UNDRAINED: back}
+    assert batch_hosts.is_out(variables) is out
 
 
 @pytest.mark.parametrize(("boot_id", "names"), [("b", ("login", "gpu1")), ("", ("gpu1",))])
