@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
     join_texts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
@@ -325,7 +326,7 @@ class Run:
         result = shape_drain_result(
             outcome, "; ".join([why, *self.silent]), self.standings, seconds, changed=changed
         )
-        return {**result, "failed": True, "msg": why} if failed else result
+        return {**result, "failed": True, "msg": end_with_code(why)} if failed else result
 
 
 def describe_remaining_work(one: draining.Orchestrator, left: int) -> str:

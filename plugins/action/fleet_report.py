@@ -33,6 +33,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.form
     json_bounds,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
     read_error_message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
@@ -90,7 +91,7 @@ def build_fleet_report(
     if args["sources"]:
         reports = {name: read_kept_report(kept.get_report_file(name)) for name in args["sources"]}
         for sentence in kept.warn_of_hosts_in_several(reports):
-            Display().warning(escape.escape_line(sentence))
+            Display().warning(escape.escape_line(end_with_code(sentence)))
         return kept.merge_reports(reports, now)
     about = document.About(args["playbook"], now, check, args["status"], args["change_ref"])
     results, classes = list_run_results(args, task_vars)

@@ -26,6 +26,7 @@ from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
     name_options_in,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
@@ -35,6 +36,7 @@ BUG = "this is a bug in the collection, please report it with the output of -vvv
 # The text that ansible-core before 2.19 appends to its own errors: the place in the user's file, in
 # several lines.
 CONTEXT = "\n\nThe error appears"
+SENTENCES = ("advice", "warnings")  # the parts of a result that are lists of sentences
 Run = Callable[..., dict[str, Any]]
 
 
@@ -51,7 +53,7 @@ def guard_run(run: Run) -> Run:
         action = args[0] if args else None
         keep_inherited_pages()
         try:
-            result = run(*args, **kwargs)
+            result = end_sentences_with_codes(run(*args, **kwargs))
             return escape.escape_result(
                 name_options_in(result, arguments.find_option_names(action))
             )
@@ -61,6 +63,16 @@ def guard_run(run: Run) -> Run:
             return build_guarded_failure(error, action)
 
     return guarded
+
+
+def end_sentences_with_codes(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result whose advice and warnings end with their codes, by which people search."""
+    told = {
+        key: [end_with_code(said) for said in result[key]]
+        for key in SENTENCES
+        if isinstance(result.get(key), list | tuple)
+    }
+    return {**result, **told}
 
 
 def keep_inherited_pages() -> None:

@@ -30,6 +30,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     guard,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+    end_with_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 from hypothesis import given
 from hypothesis import strategies as st
@@ -249,6 +253,22 @@ def test_every_result_is_json(result: dict[str, Any]) -> None:
     found = base.guard_action(lambda: result)()
     assert plain(found)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+ROW = Sentence("demo.row", "it is {value}", next="Change it")
+SHOWN_WITH_CODE = [
+    # a sentence of a result, and what is shown of it
+    (ROW.fill(value=1), "it is 1. Change it [demo.row]"),
+    (end_with_code(ROW.fill(value=1)), "it is 1. Change it [demo.row]"),
+    (ROW.fill(value="a\nb"), r"it is a\nb. Change it [demo.row]"),
+    ("a sentence of another collection", "a sentence of another collection"),
+]
+
+
+@pytest.mark.parametrize("key", ["advice", "warnings"])
+@pytest.mark.parametrize(("said", "shown"), SHOWN_WITH_CODE)
+def test_each_sentence_of_a_result_ends_with_its_code(key: str, said: str, shown: str) -> None:
+    assert base.guard_action(lambda: {key: [said]})() == {key: [shown]}
 
 
 def test_a_value_ends_before_the_recursion_of_ansible_does() -> None:
