@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     arguments,
     base,
     messages,
+    named_paths,
     online,
     outside,
     run_messages,
@@ -76,9 +77,7 @@ class ActionModule(ActionBase):
     def _write_objects(
         self, items: tuple[objects.Item, ...], variables: Mapping[str, Any], name: str
     ) -> dict[str, Any]:
-        path = Path(name).expanduser().absolute()
-        if not path.parent.is_dir():
-            raise PlanError(messages.NO_DIRECTORY.fill(setting="gpufleet_awx_file"), where=name)
+        path = named_paths.find_file_to_write(name, "gpufleet_awx_file")
         text = HEAD + yaml.safe_dump(variables, sort_keys=False, width=140, allow_unicode=True)
         changed = not has_awx_text(path, text)
         if changed and not self._task.check_mode:

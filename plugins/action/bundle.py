@@ -25,11 +25,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     archives,
     arguments,
     base,
+    named_paths,
     online,
     outside,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
-    messages as controller_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
@@ -87,10 +85,7 @@ class ActionModule(ActionBase):
         args = arguments.read_task_options(self, SPEC)
         if not args["file"]:
             raise PlanError(bundle_messages.NO_FILE_NAMED.fill())
-        path = Path(args["file"]).expanduser().absolute()
-        if not path.parent.is_dir():
-            setting = "gpufleet_bundle_file"
-            raise PlanError(controller_messages.NO_DIRECTORY.fill(setting=setting), where=str(path))
+        path = named_paths.find_file_to_write(args["file"], "gpufleet_bundle_file")
         require_gpgv()
         key = read_armored_key(args)
         content: dict[str, bytes] = {manifest.KEY: (key.strip() + "\n").encode()}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os.path
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     gathered,
     host_variables,
     messages,
+    named_paths,
     outside,
     run_messages,
 )
@@ -147,8 +149,8 @@ def deliver_report(
     delivered = {"changed": False, "files": [str(file) for file in files], "published": False}
     if not target:
         return delivered
-    known = [Path(name).expanduser().absolute() for name in more if name]
-    why = outside.publish(target, [*files, *(file for file in known if file.is_file())])
+    known = [named_paths.expand_named_path(name).absolute() for name in more if name]
+    why = outside.publish(target, [*files, *(file for file in known if os.path.isfile(file))])
     return {
         **delivered,
         "published": not why,
@@ -188,7 +190,10 @@ def read_kept_report(name: str) -> Any:
     """Read a report.json of an earlier run. Raise PlanError if it is not one."""
     try:
         return kept.require_report(
-            json_bounds.load_bounded_json(read_report_text(Path(name).expanduser()), LARGEST), name
+            json_bounds.load_bounded_json(
+                read_report_text(named_paths.expand_named_path(name)), LARGEST
+            ),
+            name,
         )
     except OSError as error:
         message = messages.REPORT_UNREADABLE.fill(cause=error.strerror or "", step=kept.STEP)

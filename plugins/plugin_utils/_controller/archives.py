@@ -22,7 +22,10 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from ansible import constants
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    named_paths,
+    outside,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
@@ -61,7 +64,7 @@ def verify_archive(file: str) -> manifest.Manifest:
 
     The processes of one run of Ansible share the result for the very same file.
     """
-    path = Path(file).expanduser()
+    path = named_paths.expand_named_path(file)
     try:
         with path.open("rb") as stream:
             status = os.fstat(stream.fileno())
@@ -100,7 +103,7 @@ def require_file(file: str) -> None:
 
     Judging its content takes time, and happens when the content is needed.
     """
-    path = Path(file).expanduser()
+    path = named_paths.expand_named_path(file)
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
             raise PlanError(messages.NOT_A_FILE.fill(), where=file)
@@ -168,7 +171,7 @@ def read_archive_files(file: str, names: Iterable[str]) -> dict[str, bytes]:
     """
     known, wanted = verify_archive(file), set(names)
     try:
-        with Path(file).expanduser().open("rb") as stream:
+        with named_paths.expand_named_path(file).open("rb") as stream:
             files = {
                 member.name: _read_member(archive, member)
                 for archive, member in _list_members(stream)

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     messages,
+    named_paths,
     outside_messages,
     registry,
 )
@@ -54,7 +55,7 @@ def read_catalogue_images(given: Any, access: registry.Access | None = None) -> 
     given: the name of a file, or the value of a variable.
     access: if given, registries are asked about the images that no file describes.
     """
-    beside = Path(given).expanduser().parent if isinstance(given, str) else Path()
+    beside = named_paths.expand_named_path(given).parent if isinstance(given, str) else Path()
     images = [
         image
         for entry in list_catalogue_entries(given)
@@ -75,7 +76,8 @@ def _list_tagged_images(entry: Image, access: registry.Access | None) -> tuple[I
 def _complete_image(image: Image, beside: Path, access: registry.Access | None) -> Image:
     if image.inspected:
         return inspected.complete_image(
-            image, read_own_description(str(beside / Path(image.inspected).expanduser()))
+            image,
+            read_own_description(str(beside / named_paths.expand_named_path(image.inspected))),
         )
     return (
         inspected.complete_image(
@@ -125,7 +127,9 @@ def read_written_text(name: str, kind: str) -> str:
     Raise PlanError unless it is a regular file: reading a pipe would never end.
     """
     try:
-        handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(
+            named_paths.expand_named_path(name), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        )
         with open(handle, "rb") as opened:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:

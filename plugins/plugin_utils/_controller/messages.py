@@ -181,6 +181,18 @@ NO_DIRECTORY = Sentence(
     why="{setting} names it",
     next="Make the directory, or name another one",
 )
+NO_SUCH_HOME = Sentence(
+    "file.no-such-home",
+    "this path begins in a home directory that is not known",
+    why="no user of this machine has the name behind `~`",
+    next="Correct the name, or write the path from `/` on",
+)
+PATH_WITH_NULL = Sentence(
+    "file.path-with-null",
+    "this path has a null character",
+    why="no file has one in its name",
+    next="Remove the character from the path",
+)
 DIRECTORY_NOT_MADE = Sentence(
     "file.directory-not-made",
     "this directory cannot be made",

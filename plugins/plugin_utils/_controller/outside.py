@@ -25,6 +25,7 @@ from urllib.parse import urlsplit, urlunsplit
 from ansible.module_utils.urls import open_url
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     messages,
+    named_paths,
     online,
     outside_messages,
 )
@@ -65,21 +66,22 @@ def require_usable_directory(name: str, setting: str = DIRECTORY) -> Path:
     Raise PlanError for a path with something else than directories in it, or with a link that
     another user has made.
     """
-    place = Path(name).expanduser().absolute()
+    place = named_paths.expand_named_path(name).absolute()
     for part in (*reversed(place.parents), place):
-        with contextlib.suppress(FileNotFoundError):
-            try:
-                status, inside = part.lstat(), part.is_dir()
-            except PermissionError as error:
-                given = {"setting": setting, "part": part, "cause": error.strerror}
-                message = messages.DIRECTORY_UNREACHABLE.fill(**given)
-                raise PlanError(message, where=str(place)) from None
-            if not inside:
-                message = messages.NOT_A_DIRECTORY.fill(setting=setting, part=part)
-                raise PlanError(message, where=str(place))
-            if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.geteuid()):
-                given = {"setting": setting, "part": part, "user": status.st_uid}
-                raise PlanError(messages.FOREIGN_LINK.fill(**given), where=str(place))
+        try:
+            status = part.lstat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            given = {"setting": setting, "part": part, "cause": error.strerror}
+            message = messages.DIRECTORY_UNREACHABLE.fill(**given)
+            raise PlanError(message, where=str(place)) from None
+        if not os.path.isdir(part):
+            message = messages.NOT_A_DIRECTORY.fill(setting=setting, part=part)
+            raise PlanError(message, where=str(place))
+        if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.geteuid()):
+            given = {"setting": setting, "part": part, "user": status.st_uid}
+            raise PlanError(messages.FOREIGN_LINK.fill(**given), where=str(place))
     return place
 
 
@@ -107,7 +109,8 @@ def write_outside_file(
                 os.fchmod(stream.fileno(), mode)
         whole.replace(place / name)
     except OSError as error:
-        whole.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a file system that is read-only refuses this as well
+            whole.unlink()
         message = messages.NOT_WRITTEN.fill(cause=error.strerror or "", setting=setting)
         raise PlanError(message, where=str(place / name)) from None
     return place / name
@@ -221,7 +224,7 @@ def emit(sink: Sequence[str], line: str) -> str:
         return run(sink, line + "\n")
     try:
         place = (
-            require_usable_directory(str(Path(sink[1]).expanduser().absolute().parent))
+            require_usable_directory(str(named_paths.expand_named_path(sink[1]).absolute().parent))
             / Path(sink[1]).name
         )
         # A pipe without a reader would let the rollout wait for one.

@@ -9,7 +9,6 @@ import dataclasses as dc
 import functools
 import json
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
@@ -21,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     claims,
     console,
     host_variables,
+    named_paths,
     outside,
     rollout_events,
     unanswered_hosts,
@@ -301,7 +301,7 @@ def bind_approved_plan(seen: rollout.Fleet, name: str) -> rollout.Fleet:
 
 def write_rollout_plan(name: str, document: Mapping[str, Any]) -> None:
     """Write the plan with the mode of the umask, since it names what is configured on every host."""
-    path = Path(name).expanduser().absolute()
+    path = named_paths.expand_named_path(name).absolute()
     outside.write_outside_file(
         path.parent,
         path.name,

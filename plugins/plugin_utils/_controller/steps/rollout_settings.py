@@ -10,7 +10,6 @@ import os
 import stat
 import zoneinfo
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -20,6 +19,7 @@ from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
+    named_paths,
     outside_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
@@ -55,9 +55,8 @@ def check_rollout_settings(action: ActionBase, task_vars: dict[str, Any]) -> dic
     require_zones(checked.windows)
     if args["approved"]:
         read_plan(args["approved"])
-    if args["plan_file"] and not Path(args["plan_file"]).expanduser().absolute().parent.is_dir():
-        message = controller_messages.NO_DIRECTORY.fill(setting=plan_file.FILE)
-        raise PlanError(message, where=args["plan_file"])
+    if args["plan_file"]:
+        named_paths.find_file_to_write(args["plan_file"], plan_file.FILE)
     tasks = list_task_files(settings.parse_task_files(args["tasks"]))
     for name, path in tasks.items():
         if path:
@@ -105,11 +104,11 @@ def list_task_files(tasks: Mapping[str, str]) -> dict[str, str]:
     Raise PlanError if a named file does not exist.
     """
     files = {
-        name: str(Path(tasks[name]).expanduser().absolute()) if tasks.get(name) else ""
+        name: str(named_paths.expand_named_path(tasks[name]).absolute()) if tasks.get(name) else ""
         for name in settings.TASKS
     }
     for name, path in files.items():
-        if path and not Path(path).is_file():
+        if path and not os.path.isfile(path):
             raise PlanError(controller_messages.TASKS_FILE_MISSING.fill(name=name), where=path)
     return files
 
@@ -163,7 +162,7 @@ def read_plan(name: str) -> Mapping[str, Any]:
     except (
         OSError,
         RuntimeError,
-    ) as error:  # RuntimeError: no home directory for `~`, or lists in lists without an end
+    ) as error:  # RuntimeError: lists in lists without an end
         cause = (error.strerror if isinstance(error, OSError) else str(error)) or ""
         message = controller_messages.PLAN_UNREADABLE.fill(cause=cause)
         raise PlanError(message, where=name) from None
@@ -180,7 +179,9 @@ def read_approval(name: str) -> bytes:
     another account.
     """
     # a pipe would never end
-    handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = os.open(
+        named_paths.expand_named_path(name), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    )
     with open(handle, "rb") as opened:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
