@@ -64,6 +64,9 @@ NO_CONFIG = re.compile(
 # of kubernetes-client: there is no file, or an empty one
 NO_FILE = re.compile(r"Invalid kube-config file\. No configuration found")
 CERTIFICATE = re.compile(r"CERTIFICATE_VERIFY_FAILED[^)]*")
+# The last line of a traceback.
+ENDING_ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
+LONGEST_MESSAGE = 1 << 14  # characters; the API's own messages have some hundred
 Patch = list[dict[str, Any]]  # RFC 6902
 ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
 
@@ -319,13 +322,13 @@ def add_api_message(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result with a msg that names the error.
 
     If an exception ended the module, ansible-core has the error elsewhere: in the last line of the
-    traceback.
+    traceback. The msg is cut: what it says may be an API's, a webhook's or a proxy's, and is searched
+    for many patterns.
     """
     ended = str(result.get("exception") or result.get("module_stderr") or "").strip().splitlines()
-    known = str(result.get("msg") or "")
-    more = [line.strip() for line in ended if re.match(r"[\w.]+(Error|Exception)\b", line.strip())][
-        -1:
-    ]
+    known = str(result.get("msg") or "")[:LONGEST_MESSAGE]
+    raised = [line.strip() for line in ended if ENDING_ERROR.match(line.strip())]
+    more = [line[:LONGEST_MESSAGE] for line in raised[-1:]]
     return {
         **result,
         "msg": known

@@ -243,6 +243,25 @@ def test_an_exception_that_ended_a_module_is_read(result: dict[str, Any]) -> Non
     )
 
 
+LONG = [
+    # a failed module whose message or exception somebody else has made very long; its code
+    ({"msg": "Apply failed with " * 50_000}, "kubernetes-api.failed"),
+    ({"msg": '{"kind": "Status"' * 50_000}, "kubernetes-api.failed"),
+    ({"msg": "", "exception": "ApiException: " + "context " * 50_000}, "kubernetes-api.failed"),
+    ({"msg": "Unauthorized " + "x" * 500_000}, "kubernetes-api.unauthorized"),
+]
+
+
+@pytest.mark.parametrize(("result", "code"), LONG)
+def test_a_long_message_is_cut_before_anything_is_searched_in_it(
+    result: dict[str, Any], code: str
+) -> None:
+    """Some patterns take the square of its length."""
+    told = drain_kubernetes.add_api_message(result)
+    assert len(told["msg"]) <= drain_kubernetes.LONGEST_MESSAGE + 1
+    assert drain_kubernetes.build_api_error(told, "read the node").code == code
+
+
 def test_a_budget_is_no_refusal_for_good() -> None:
     said = "Failed to delete pod team/p due to: Cannot evict pod as it would violate the pod's disruption budget."
     assert drain_kubernetes.is_refused_by_budget({"msg": said})
