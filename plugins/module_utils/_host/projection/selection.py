@@ -44,7 +44,7 @@ TEXT_RULES = {
     "search path": r"PATH=[\w./:-]*",
     "switch": r"(?i)true|false|t|f|0|1",
     "feature": r"[\w-]{1,64}=(?:true|false|0|1)",
-    "features": r"[\w-]{1,64}=(?:true|false)(?:,[\w-]{1,64}=(?:true|false)){0,63}",
+    "features": r"[\w-]{1,64}=(?i:true|false|[tf01])(?:,[\w-]{1,64}=(?i:true|false|[tf01])){0,63}",
     "variable": r"[A-Za-z_][A-Za-z0-9_]{0,127}",
     "numbered name": r"\w[\w.:+-]{0,127}",
     "qualified name": r"(?:(?=[^/]{1,253}/)%s(?:\.%s)*/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"

@@ -21,6 +21,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, cast
 
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     host_paths,
     versions,
@@ -49,7 +50,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
 
 Driver = Literal["systemd", "cgroupfs", ""]
 
-GATE = "KubeletCgroupDriverFromCRI"
+GATE, GATES = "KubeletCgroupDriverFromCRI", "--feature-gates"
+GO_TRUE = ("1", "t", "true")  # strconv.ParseBool, in small letters
 # pkg/features/kube_features.go: alpha in 1.28, on by default from 1.31, and always on from 1.34.
 GATE_SINCE, GATE_ON, GATE_LOCKED = (1, 28), (1, 31), (1, 34)
 
@@ -167,14 +169,18 @@ def _asks(facts: kubelet_facts.KubeletFacts, argv: list[str], release: str) -> b
 
 
 def get_feature_gate(facts: kubelet_facts.KubeletFacts, argv: list[str], name: str) -> bool | None:
-    """Return the value of a feature gate from the kubelet's flag, otherwise from its files; None if
+    """Return the value of a feature gate from the kubelet's flags, otherwise from its files; None if
     none of them sets it.
+
+    The flag may be given several times, and each time adds to the gates. Raise PlanError if a value
+    of it was not sent: any gate may be in it.
     """
-    flags = dict(
-        pair.partition("=")[::2] for pair in processes.flag(argv, "--feature-gates").split(",")
-    )
+    given = processes.flag_values(argv, GATES)
+    if selection.HIDDEN in given:
+        raise build_unread_flag_error(GATES)
+    flags = dict(pair.partition("=")[::2] for value in given for pair in value.split(","))
     if name in flags:
-        return flags[name] == "true"
+        return flags[name].lower() in GO_TRUE
     every = (
         gates
         for _path, gates in _list_settings(facts, argv, "featureGates")
@@ -210,16 +216,30 @@ def _list_files(facts: kubelet_facts.KubeletFacts, argv: list[str]) -> Iterator[
 
     The order is: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file itself.
     """
-    folder, main = (
-        host_paths.keep_as_opened(processes.flag(argv, name))
-        for name in ("--config-dir", "--config")
-    )
-    if folder.startswith("/"):
+    folder, main = (_read_path(argv, name) for name in ("--config-dir", "--config"))
+    if folder:
         patterns = [f"{folder}/{below}" for below in ("*.conf", "*/*.conf")]
         files = [file for pattern in patterns for file in facts.folders.get(pattern)]
         yield from sorted(files, key=lambda file: file.path.split("/"), reverse=True)
-    if main.startswith("/"):
+    if main:
         yield facts.files.get(main)
+
+
+def _read_path(argv: list[str], flag: str) -> str:
+    """Return the path that a flag names, '' without the flag.
+
+    Raise PlanError for a path that was not sent, or that begins where the kubelet was started: any
+    setting may be there.
+    """
+    given = processes.flag(argv, flag)
+    if given and not given.startswith("/"):
+        raise build_unread_flag_error(flag)
+    return host_paths.keep_as_opened(given)
+
+
+def build_unread_flag_error(flag: str) -> PlanError:
+    """Return the error about a flag whose value is not known, and may be any."""
+    return PlanError(messages.KUBELET_FLAG_UNREAD.fill(flag=flag))
 
 
 def _read_setting(file: ObservedFile, key: str) -> Any:

@@ -45,6 +45,12 @@ KUBELET_CONFIG_UNREADABLE = Sentence(
     why="{trouble}",
     next="Make it readable, or set the cgroup driver in gpufleet_handlers (options: SystemdCgroup)",
 )
+KUBELET_FLAG_UNREAD = Sentence(
+    "kubernetes.kubelet-flag-unread",
+    "the value of the kubelet's flag {flag} is not known",
+    why="it has another form than this collection reads",
+    next="Write it in the usual form, or set the cgroup driver in gpufleet_handlers (options: SystemdCgroup)",
+)
 KUBELET_CONFIG_NOT_YAML = Sentence(
     "kubernetes.kubelet-config-not-yaml",
     "the kubelet's configuration is not valid YAML",

@@ -84,6 +84,13 @@ CASES: dict[str, tuple[str, tuple[str, ...], dict[str, str], Any, str, str, str]
     "switched off by a file": ("1.33.1", (CONFIG,), {FILE: SET + OFF}, CGROUPFS, "systemd", STATED, FILE),
     "switched off by the flag, on by the file": (
         "1.32.0", (CONFIG, "--feature-gates=A=true,KubeletCgroupDriverFromCRI=false"), {FILE: SET + ON}, CGROUPFS, "systemd", STATED, FILE),
+    "switched off by another word of Go": (
+        "1.32.0", (CONFIG, "--feature-gates=KubeletCgroupDriverFromCRI=False"), {FILE: SET + ON}, CGROUPFS, "systemd", STATED, FILE),
+    "switched on by another word of Go": (
+        "1.30.0", (CONFIG, "--feature-gates=KubeletCgroupDriverFromCRI=1"), {FILE: SET}, CGROUPFS, "cgroupfs", ASKED, ""),
+    "switched off by the first of two flags": (
+        "1.32.0", (CONFIG, "--feature-gates=KubeletCgroupDriverFromCRI=false", "--feature-gates=A=true"), {FILE: SET + ON}, CGROUPFS,
+        "systemd", STATED, FILE),
     "nobody can switch it off from 1.34": ("1.34.0", (CONFIG,), {FILE: SET + OFF}, CGROUPFS, "cgroupfs", ASKED, ""),
     "an unknown release is one of today's": ("", (CONFIG,), {FILE: SET}, CGROUPFS, "cgroupfs", ASKED, ""),
     "the flag before the file": ("1.30.0", (CONFIG, "--cgroup-driver", "cgroupfs"), {FILE: SET}, None, "cgroupfs", STATED, FLAG),
@@ -164,6 +171,27 @@ def test_what_cannot_be_known_is_an_error_and_never_unset(
     with pytest.raises((PlanError, QueryFailed)) as caught:
         cgroup_driver.get_known_cgroup_driver(kubelet_facts.read_kubelet_facts(seen), instance())
     assert caught.value.code == code
+
+
+UNREAD = [
+    # a flag whose value the node does not send, or that names a place by where the kubelet began
+    ("--feature-gates", "(hidden)"),
+    ("--config", "(hidden)"),
+    ("--config-dir", "(hidden)"),
+    ("--config", "kubelet.yaml"),
+]
+
+
+@pytest.mark.parametrize(("flag", "value"), UNREAD)
+def test_a_flag_of_which_the_value_is_not_known_is_an_error_and_never_unset(
+    flag: str, value: str
+) -> None:
+    with pytest.raises(PlanError) as caught:
+        known("1.32.0", CONFIG, f"{flag}={value}", files={FILE: SET}, says=CGROUPFS)
+    assert (caught.value.code, caught.value.values["flag"]) == (
+        "kubernetes.kubelet-flag-unread",
+        flag,
+    )
 
 
 def withheld(text: str) -> Any:
