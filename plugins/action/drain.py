@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
         # The check of a whole fleet leaves locks out: kured locks one host at a time, and cordons
         # it at once.
         if state == "drained":
-            standings, unread = draining.locks(every, standings)
+            standings, unread = draining.add_lock_owners(every, standings)
             silent += unread
         run = Run(
             args,

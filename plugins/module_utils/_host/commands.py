@@ -137,9 +137,9 @@ def _build_environment(extra):
 
 
 def _drain(child, deadline, cap, unfed):
-    """Read both streams until they end, the time is over or one is full: ([stdout, stderr], timed
-    out, truncated).
+    """Read both streams until they end or the time is over: ([stdout, stderr], timed out, truncated).
 
+    What a stream has beyond the cap is read and dropped, so that the command does not wait for us.
     unfed: the bytes for the command's stdin.
     """
     chunks, sizes = {child.stdout: [], child.stderr: []}, {child.stdout: 0, child.stderr: 0}

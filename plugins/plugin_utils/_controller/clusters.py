@@ -210,8 +210,8 @@ def validate_cluster_options(options: Mapping[str, Any]) -> dict[str, Any]:
         require_plain_option(name, value)
     spec = arguments.keep_written_paths({name: SPEC[name] for name in OF_CLUSTER})
     named = {PREFIX + name: option for name, option in spec.items()}
-    problem = validation.validate(named, given)
-    return {name.removeprefix(PREFIX): convert_to_plain(value) for name, value in problem.items()}
+    valid = validation.validate(named, given)
+    return {name.removeprefix(PREFIX): convert_to_plain(value) for name, value in valid.items()}
 
 
 def build_cluster_settings(

@@ -225,7 +225,7 @@ def ask_for_standings(
     return standings, silent
 
 
-def locks(
+def add_lock_owners(
     every: Mapping[str, Orchestrator], found: Mapping[str, drain.Standing]
 ) -> tuple[dict[str, drain.Standing], list[str]]:
     """Return the standings with the owner of a lock beside the node, and sentences for what could
