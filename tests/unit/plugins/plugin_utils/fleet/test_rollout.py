@@ -149,6 +149,15 @@ OTHER = [
 ]
 
 
+def test_the_number_that_an_address_begins_with_is_part_of_a_change() -> None:
+    """It may be anywhere in a text, and tell of something else than the host."""
+    ten, eleven = (
+        change.digest_change(looked({**CHANGE, "before": f"{number} retries"}), "10.0.0.1")
+        for number in (10, 11)
+    )
+    assert ten != eleven
+
+
 @pytest.mark.parametrize("other", OTHER)
 def test_what_a_reviewer_would_want_to_know_is_part_of_a_change(other: dict[str, Any]) -> None:
     assert change.digest_change(looked(CHANGE), "a") != change.digest_change(
@@ -435,6 +444,8 @@ def test_a_pause_is_no_failure_and_hides_none() -> None:
     paused = progress.end_progress(START, "the window is closed", paused=True)
     assert (paused.ended, paused.paused) == ("the window is closed", True)
     stopped = after({"a": "failed"}, "0")
+    assert stopped.ended.endswith(" [gate.rollout-over-limit]")
+    assert not stopped.paused
     assert progress.end_progress(stopped, "the window is closed", paused=True) == stopped
 
 

@@ -503,6 +503,25 @@ def test_a_file_is_given_back_whatever_its_engine_tells(case: str) -> None:
     assert (found.restarts, found.pending) == ((), pending)
 
 
+OF_NO_RESOURCE = "/etc/gpufleet/of-an-earlier-release.conf"
+SINCE = [
+    # what is in the place of a file that no resource knows; what is done with it
+    ("ours", [("restore", OF_NO_RESOURCE)], []),
+    (None, [], ["restore.removed-since"]),
+]
+
+
+@pytest.mark.parametrize(("now", "changes", "codes"), SINCE)
+def test_a_file_that_no_resource_knows_comes_back_unless_it_was_removed_since(
+    now: str | None, changes: list[tuple[str, str]], codes: list[str]
+) -> None:
+    kept = {"existed": True, "sha256_before": sha("before"), "sha256_after": sha("ours")}
+    files = {} if now is None else {OF_NO_RESOURCE: now}
+    found = take_back(obs(files=files, originals={OF_NO_RESOURCE: kept}))
+    assert [(c["op"], c["path"]) for c in found.changes] == changes
+    assert [code for code in map(get_code, found.advice) if code] == codes
+
+
 def test_a_journal_that_cannot_be_read_is_no_journal_without_copies() -> None:
     seen = obs(
         files={ROOT: CTK},
