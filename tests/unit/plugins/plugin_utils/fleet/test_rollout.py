@@ -152,7 +152,7 @@ OTHER = [
 def test_the_number_that_an_address_begins_with_is_part_of_a_change() -> None:
     """It may be anywhere in a text, and tell of something else than the host."""
     ten, eleven = (
-        change.digest_change(looked({**CHANGE, "before": f"{number} retries"}), "10.0.0.1")
+        change.digest_change(looked({**CHANGE, "before": f"{number} retries"}), f"{number}.0.0.1")
         for number in (10, 11)
     )
     assert ten != eleven

@@ -156,6 +156,19 @@ VERDICTS = [
         "NVIDIA_REQUIRE_CUDA=cuda>=12.4 is not met by cuda 12.2, driver 535.104.05",
     ),
     ({"NVIDIA_REQUIRE_CUDA": "cuda>=12"}, [A100, GEFORCE], True, ""),
+    # what is not known of one GPU, or of one variable, is not made up for by the next
+    (
+        {"NVIDIA_REQUIRE_CUDA": "cuda>=12"},
+        [nvidia_require.Subject(), A100],
+        None,
+        "NVIDIA_REQUIRE_CUDA=cuda>=12",
+    ),
+    (
+        {"NVIDIA_REQUIRE_A": "arch>=8", "NVIDIA_REQUIRE_B": "cuda>=12"},
+        [nvidia_require.Subject(cuda="12.2")],
+        None,
+        "NVIDIA_REQUIRE_A=arch>=8",
+    ),
     ({"NVIDIA_REQUIRE_GPU": "arch>=8.6"}, [A100, GEFORCE], False, "arch 8.0"),
     (
         {"NVIDIA_REQUIRE_CUDA": "cuda>=12", "NVIDIA_REQUIRE_GPU": "brand=tesla"},
