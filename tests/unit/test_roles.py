@@ -252,6 +252,47 @@ def test_every_entry_point_of_a_role_has_a_spec(path: Path) -> None:
     assert all(option["description"] for option in entry["options"].values())
 
 
+FIXED: dict[str, tuple[dict[str, str], str, bool]] = {
+    # a role's task: options that are no variable, where its result goes, whether it only tries
+    "drain/check": (
+        {"state": "checked", "drained": "gpufleet_drain_result", "results": "gpufleet_host_info"},
+        "gpufleet_drain_check",
+        False,
+    ),
+    "drain/drain": (
+        {"state": "drained", "drained": "gpufleet_drain_result", "results": "gpufleet_host_info"},
+        "gpufleet_drain_result",
+        False,
+    ),
+    "drain/keep": (
+        {"state": "kept", "drained": "gpufleet_drain_result", "results": "gpufleet_host_info"},
+        "gpufleet_keep_result",
+        False,
+    ),
+    "drain/undrain": (
+        {
+            "state": "in_service",
+            "drained": "gpufleet_drain_result",
+            "results": "gpufleet_host_info",
+        },
+        "gpufleet_undrain_result",
+        False,
+    ),
+    "kubernetes/drift": ({"results": "gpufleet_host_info"}, "gpufleet_kubernetes_result", True),
+    "kubernetes/main": ({"results": "gpufleet_host_info"}, "gpufleet_kubernetes_result", False),
+}
+
+
+@pytest.mark.parametrize("place", FIXED)
+def test_a_task_of_a_role_does_what_its_file_is_called(place: str) -> None:
+    """Whoever includes it cannot choose these: `keep` must not put a host back into service."""
+    role, entry = place.split("/")
+    (task,) = yaml.safe_load((ROOT / f"roles/{role}/tasks/{entry}.yml").read_text())
+    options = next(value for key, value in task.items() if key.startswith(HERE))
+    fixed = {key: value for key, value in options.items() if "{{" not in str(value)}
+    assert (fixed, task["register"], task.get("check_mode", False)) == FIXED[place]
+
+
 def test_one_variable_means_the_same_in_all_roles() -> None:
     found: dict[str, list[dict[str, Any]]] = {}
     for role in ROLES:
