@@ -57,7 +57,8 @@ KOPS = Sentence(
     "manager.kops",
     "kOps writes this containerd's configuration again at each boot, and it imports no other file",
     next="Set spec.containerd.nvidiaGPU.enabled in the cluster's spec, with settings of yours in "
-    "spec.containerd.configAdditions, and replace the nodes (kops rolling-update cluster). "
+    "spec.containerd.configAdditions, and replace the nodes (kops update cluster --yes, "
+    "then kops rolling-update cluster --yes). "
     "See https://kops.sigs.k8s.io/gpu/",
 )
 RHCOS = Sentence(
@@ -83,7 +84,8 @@ SERVES_DOCKER_ONLY = Sentence(
 MICROK8S_STRICT = Sentence(
     "manager.microk8s-strict",
     "this MicroK8s is a strictly confined snap, whose containerd sees neither this host's NVIDIA runtime nor its driver",
-    next="Install it from a channel in classic confinement (snap install microk8s --classic), or leave this host out",
+    next="Move it to a channel in classic confinement (snap refresh microk8s --classic --channel=CHANNEL), "
+    "or leave this host out",
 )
 
 # ---------------------------------------------------------------- steps for releases that read no
