@@ -245,6 +245,12 @@ Counts hold on your machine, too, and the bench fails when one grows.
 Ratios compare two things measured in the same run: with 0.5, ours takes half the time. Seconds tell you little about your own machine.
 Your run of `plan` or `rollout` takes at least the controller's processor time, divided by its cores.
 Its whole duration also depends on `forks`, your network, and your hosts, so the bench leaves it out.
+To measure that yourself:
+
+```shell
+time ansible-playbook -i inventory gpufleet.nvidia.plan --forks 50
+```
+
 A row that misses its aim has a bound instead: the median of an earlier run plus 10 % (`tests/bench/bounds.py`).
 The bench fails above that bound."""
 
@@ -252,8 +258,20 @@ EXPLANATION = f"""\
 How it is measured:
 
 - Hosts: six, with two GPUs each, one per engine release. A wrapper in place of `ssh` counts the operations.
+  To count them on a host of yours:
+
+  ```shell
+  ansible-playbook -i inventory gpufleet.nvidia.plan --limit gpu1 -vvv | grep -c 'SSH: EXEC'
+  ```
+
 - Ping: {TASKS} tasks in one play, with pipelining and connections that are kept.
   Both sides run in turn, in {ROUNDS} rounds, and the median of each counts.
+  To see what a ping of your hosts takes:
+
+  ```shell
+  time ansible -i inventory gpu_hosts -m ansible.builtin.ping
+  ```
+
   The controller's processor time is that of `ansible-playbook` and all that it starts, less that of a play without a task.
   Its memory is that of the largest of these processes.
   The {MANY} hosts are further names of the six: they show the work of the controller.
