@@ -19,7 +19,7 @@ MAGIC = b"glibc-ld.so.cache1.1"
 LOAD, DYNAMIC, INTERPRETER = 1, 2, 3  # kinds of segments
 NEEDED, TEXTS, RPATH, RUNPATH = 1, 5, 15, 29  # tags in the dynamic segment
 LARGEST = 1 << 23  # bytes of a program in which such names are looked for
-LATER = re.compile(rb"lib[\w.+-]{1,80}\.so[.\d]*(?=\0)")
+NAMES_OF_LIBRARIES = re.compile(rb"lib[\w.+-]{1,80}\.so[.\d]*(?=\0)")
 
 
 def list_preloaded(tree=""):
@@ -117,5 +117,5 @@ def _read_needs(data, folder, inherited, later):
     ]
     names = texts(NEEDED) + [_cut_text(data, part[2]) for part in parts if part[0] == INTERPRETER]
     if later:
-        names += map(os.fsdecode, set(LATER.findall(data, 0, LARGEST)))
+        names += map(os.fsdecode, set(NAMES_OF_LIBRARIES.findall(data, 0, LARGEST)))
     return [(name, (*inherited, *folders)) for name in names]

@@ -164,3 +164,22 @@ def test_what_stays_on_a_host_is_one_file(tmp_path: Path) -> None:
         )
         assert (done.returncode, done.stderr) == (1 if said[name] else 0, ""), name
         assert said[name] in done.stdout
+
+
+def list_names(source: str) -> list[str]:
+    """Give the names of a program's functions, classes and values, each as often as it gets one."""
+    names = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign):
+            parts = [part for target in node.targets for part in ast.walk(target)]
+            names += [part.id for part in parts if isinstance(part, ast.Name)]
+    return names
+
+
+@pytest.mark.parametrize("name", transport.map_resident_sources())
+def test_a_program_that_stays_on_a_host_gives_each_name_once(name: str) -> None:
+    """It is one file, so a part would get what another part means by the name."""
+    names = list_names(transport.map_resident_sources()[name])
+    assert sorted({each for each in names if names.count(each) > 1}) == []
