@@ -117,7 +117,8 @@ LOGGED = 4 << 20  # bytes of a log that the next daemon adds to; a longer one go
 MAKE = ("install", "--directory", "--mode=0755", "--")
 QUICK = 10  # seconds, within which a host that boots can undo it as well
 NOTHING_THERE = 1  # rmdir
-NOT_MOUNTED = (32, 64)  # mount(8): nothing of it, some of it
+# umount adds 32 for each path on which nothing is mounted, and of the sum only 8 bits are left.
+NOT_MOUNTED = tuple(range(32, 256, 32))
 NOT_LOADED = 5  # systemctl: there is no such unit, so nothing to stop
 STAYS = messages.DAEMON_STAYS.fill()
 GONE = messages.DAEMON_GONE.fill()

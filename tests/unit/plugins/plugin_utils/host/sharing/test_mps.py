@@ -153,6 +153,16 @@ def test_a_daemon_that_is_taken_back_leaves_nothing_behind() -> None:
     ]
 
 
+def test_an_undo_that_finds_nothing_mounted_is_none_that_failed() -> None:
+    """A daemon whose directories could not be made has mounted none of them, or some."""
+    (unmount,) = [c for c in planned(ONE, look()).commands if c["undo"][0] == "umount"]
+    paths = unmount["undo"][unmount["undo"].index("--") + 1 :]
+    added = {32 * count for count in range(1, len(paths) + 1)}  # what umount ends with then
+    assert added == {32, 64, 96}
+    assert added <= {*unmount["undo_accepts"]}
+    assert {1, 2, 16} & {*unmount["undo_accepts"]} == set()
+
+
 def test_the_daemons_see_their_gpu_alone_and_begin_before_engines() -> None:
     told = json.loads(map_written_files(planned(ONE, look()))[mps.SETTINGS])
     assert told["environment"] == {
