@@ -258,10 +258,14 @@ EXPLANATION = f"""\
 How it is measured:
 
 - Hosts: six, with two GPUs each, one per engine release. A wrapper in place of `ssh` counts the operations.
-  To count them on a host of yours:
+  To count them on a host of yours, here on a converged one:
 
   ```shell
   ansible-playbook -i inventory gpufleet.nvidia.plan --limit gpu1 -vvv | grep -c 'SSH: EXEC'
+  ```
+
+  ```text
+  1
   ```
 
 - Ping: {TASKS} tasks in one play, with pipelining and connections that are kept.
