@@ -24,6 +24,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
     entry as transaction_entry,
 )
 
+from tests.counted_calls import CountedCalls
+
 from .conftest import CONFIG, RESTART, HostDirectory, Systemd, first_on_path, sha
 
 CHANGING = "open rename unlink mkdir rmdir link symlink write pwrite fsync chmod fchmod fchown utime setxattr".split()
@@ -32,24 +34,14 @@ ERRORS = ["ENOSPC", "EIO", "EROFS", "EACCES", "EMFILE"]
 STRIDE = 13  # of the sample
 
 
-class Steps(object):
-    """Counts the calls that change something, and does something else at one of them."""
+def count_changes(monkeypatch, at, then, on=False):
+    """Count the calls that change something, and have `then` called before one of them."""
+    functions = [(os, name) for name in CHANGING] + [(commands, "run")]
+    return CountedCalls(monkeypatch, functions, at, then, on=on, counts=is_change)
 
-    def __init__(self, monkeypatch, at, then, on=False):
-        self.count, self.at, self.then, self.on = 0, at, then, on
-        for name in CHANGING:
-            monkeypatch.setattr(os, name, self.counted(getattr(os, name), name))
-        monkeypatch.setattr(commands, "run", self.counted(commands.run, "run"))
 
-    def counted(self, function, name):
-        def call(*args, **more):
-            if name != "open" or (len(args) > 1 and args[1] & (os.O_WRONLY | os.O_RDWR)):
-                self.count += 1
-                if self.count == self.at or (self.on and self.count > self.at):
-                    self.then(name, args)
-            return function(*args, **more)
-
-        return call
+def is_change(name, args):
+    return name != "open" or (len(args) > 1 and args[1] & (os.O_WRONLY | os.O_RDWR))
 
 
 def kill(_name, _args):
@@ -147,7 +139,7 @@ def in_child(work):
 
 
 def steps_of_a_whole_run(host, monkeypatch, **more):
-    counting = Steps(monkeypatch, 0, kill)
+    counting = count_changes(monkeypatch, 0, kill)
     read, write = os.pipe()
 
     def work():
@@ -173,7 +165,7 @@ def test_killed_at_any_step_the_host_is_old_or_new_after_recovery(tmp_path):
     for at in sweep(total, 1):
         host, monkeypatch = fresh(tmp_path, "at%d" % at)
         with monkeypatch:
-            Steps(monkeypatch.patch, at, kill)
+            count_changes(monkeypatch.patch, at, kill)
             assert in_child(host.change) == 9, "killed at call %d" % at
         with monkeypatch.path():
             transaction_entry.recover_transactions(journal_dir=host.journal)
@@ -202,7 +194,7 @@ def test_killed_while_it_is_taken_back_it_is_taken_back_all_the_same(tmp_path):
     while status == 9:
         host, monkeypatch = cut_short("again%d" % at)
         with monkeypatch:
-            Steps(monkeypatch.patch, at, kill)
+            count_changes(monkeypatch.patch, at, kill)
             status = in_child(
                 lambda journal_dir=host.journal: transaction_entry.recover_transactions(
                     journal_dir=journal_dir
@@ -285,7 +277,7 @@ def test_refused_at_any_step_the_host_is_old_or_new(number, tmp_path):
     for at in sweep(total, 1 + ERRORS.index(number)):
         host, monkeypatch = fresh(tmp_path, number + str(at))
         with monkeypatch:
-            Steps(monkeypatch.patch, at, fail(getattr(errno, number)))
+            count_changes(monkeypatch.patch, at, fail(getattr(errno, number)))
             in_child(host.change)
         with monkeypatch.path():
             transaction_entry.recover_transactions(journal_dir=host.journal)
@@ -311,7 +303,7 @@ def test_a_disk_that_is_full_from_some_step_on_still_gives_everything_back(tmp_p
             host.systemd.hook(
                 "engine.service", "restart", "grep -q new %s && exit 1; exit 0" % host.config
             )
-            Steps(monkeypatch.patch, at, full, on=True)
+            count_changes(monkeypatch.patch, at, full, on=True)
             in_child(host.change)
         assert host.config.read_text() == CONFIG, "at call %d" % at
         assert host.old.exists(), "at call %d" % at
@@ -320,7 +312,7 @@ def test_a_disk_that_is_full_from_some_step_on_still_gives_everything_back(tmp_p
 
 def test_the_next_transaction_takes_back_what_was_cut_short_and_says_so(host, monkeypatch):
     with Patched(host.systemd.bin.parent) as patched:
-        Steps(patched.patch, 0, kill)
+        count_changes(patched.patch, 0, kill)
         patched.patch.setattr(
             transaction_entry.executor.health, "run_unit_action", lambda *args: os._exit(9)
         )

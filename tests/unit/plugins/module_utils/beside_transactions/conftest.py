@@ -22,37 +22,13 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
     waiting,
 )
 
+from tests.counted_calls import CountedCalls
+
 from ..conftest import HostDirectory, sha
 
 OLD, NEW, OTHER = "old: 1\n", "new: 2\n", "other: 3\n"
 UNIT = "gpufleet-watch.service"
 CALLS = "open rename link unlink mkdir rmdir symlink mknod chmod chown stat lstat fstat write pwrite ftruncate fsync fchmod fchown".split()
-
-
-class Steps(object):
-    """Counts calls of the system, and calls `then` before one of them. What `then` calls is not
-    counted.
-    """
-
-    def __init__(self, monkeypatch, at, then):
-        self.count, self.at, self.then, self.busy = 0, at, then, False
-        for name in CALLS:
-            monkeypatch.setattr(os, name, self.counted(getattr(os, name)))
-        monkeypatch.setattr(fcntl, "flock", self.counted(fcntl.flock))
-
-    def counted(self, function):
-        def call(*args, **more):
-            if not self.busy:
-                self.count += 1
-                if self.count == self.at:
-                    self.busy = True
-                    try:
-                        self.then()
-                    finally:
-                        self.busy = False
-            return function(*args, **more)
-
-        return call
 
 
 class Host(HostDirectory):
@@ -120,7 +96,12 @@ def every_step(tmp_path, monkeypatch, work, then):
         with monkeypatch.context() as patch:
             host = Host(tmp_path / ("host%d" % at), patch)
             said = []
-            steps = Steps(patch, at, lambda host=host, said=said: said.append(then(host)))
+
+            def call_then(_name, _args, host=host, said=said):
+                said.append(then(host))
+
+            functions = [(os, name) for name in CALLS] + [(fcntl, "flock")]
+            steps = CountedCalls(patch, functions, at, call_then)
             work(host)
             steps.busy = True
             if steps.count < at:
