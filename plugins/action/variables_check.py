@@ -244,8 +244,8 @@ def list_unusable_report_places(directory: Any) -> list[Message]:
 
 
 def own_variables(variables: Mapping[str, Any], unreadable: Collection[str] = ()) -> dict[str, Any]:
-    """Return a host's variables with the collection's prefix, without those that the run itself
-    cannot read.
+    """Return a host's variables with the collection's prefix, but for the variables that the run
+    itself cannot read.
 
     Only settings of the run have a value, others are None.
 

@@ -67,8 +67,8 @@ def _read_stanzas(text):
 
 
 def _list_disputed_versions(packages):
-    """Return {(name, version)} of which apt says that its repositories disagree; None if it did not
-    answer. It fetches nothing.
+    """Return {(name, version)} for which apt reports that its repositories disagree, None if it did
+    not answer. It fetches nothing.
     """
     if not packages:
         return set()

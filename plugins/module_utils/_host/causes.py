@@ -30,7 +30,7 @@ def recognise_causes(text, table):
     """Return [{"code", "values"}] for the known causes in an output.
 
     There is one for a line, in the order of the table, at most MOST. The first rows explain most.
-    What comes behind the last of them is not looked at.
+    Later causes are left out.
     """
     lines, codes = [line[:LONGEST] for line in text[-SIZE:].splitlines()], []
     for row in table or ():

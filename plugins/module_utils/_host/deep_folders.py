@@ -102,7 +102,7 @@ def _take_names(folder):
 
 
 def _remove_file(name, folder):
-    """Remove a file, and tell whether it was one. What is mounted there is not asked which."""
+    """Remove a file, and tell whether it was one. Mounts are not looked for."""
     try:
         os.unlink(name, dir_fd=folder)
     except IsADirectoryError:

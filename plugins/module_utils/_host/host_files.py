@@ -145,8 +145,8 @@ def look_once(key, make):
 def resolve_links(root, path):
     """Follow links as the host would, never out of root.
 
-    Return (host path after all links, the links crossed). A missing component is no error: the rest
-    is appended, so the result may not exist.
+    Return (host path after all links, the links crossed). After a missing component the rest is
+    appended, so the result may not exist.
     """
     if not isinstance(path, str) or not path.startswith("/") or "\0" in path:
         raise HostError("bad-question", "a path must be absolute, not %r" % (path,))

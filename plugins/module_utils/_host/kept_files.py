@@ -54,8 +54,8 @@ class NotKept(Exception):
 
 
 def get_fetching_place(folder):
-    """Return the folder that apt fetches into. What is kept lies where only root may enter, and
-    apt fetches as its own account.
+    """Return the folder that apt fetches into. Kept packages lie where only root may enter, but apt
+    fetches as its own account.
     """
     return os.path.join(os.path.dirname(folder), "fetched")
 
@@ -112,8 +112,8 @@ class Keeper(object):
         return kept, left
 
     def _add_unlisted(self, rows, why):
-        """Return the rows, and one for each name that the package manager has not listed. If a name
-        is asked for with an architecture as well, that row is no answer to the name alone.
+        """Return the rows, and one for each name that the package manager has not listed. The row
+        of a name with an architecture does not answer for the name alone.
         """
         asked = set(self.request["packages"])
         pairs = [(row[0], "%s:%s" % (row[0], row[1])) for row in rows]
@@ -349,7 +349,7 @@ def _leave(why):
 
 
 def _is_there(path):
-    """Tell whether something is at a path. What cannot be looked at is something."""
+    """Tell whether something is at a path. A path that cannot be looked at counts as there."""
     try:
         os.lstat(path)
     except FileNotFoundError:

@@ -48,9 +48,9 @@ class Compiled(object):
     A form that is not as it must be counts as absent. Its name is the digest of the compressed
     sources, and everything else that the form depends on (the interpreter's tag, its magic number,
     -O). Its content is the digest of name and body, and the body. It is reached by descriptors from
-    the root directory on. Each is judged once it is open: it is no link, belongs to no other
-    account, and no other account may write to it. The form is read once, and what was judged is
-    what runs.
+    the root directory on. Each is judged once it is open: a link is refused, and so is a file or a
+    directory that another account owns or may write to. The form is read once, and what was judged
+    is what runs.
     """
 
     def __init__(self, base, packed):

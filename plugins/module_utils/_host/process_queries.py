@@ -460,7 +460,7 @@ def _is_service(pid, names):
             return False
         process = trust.read_process(pid)
         file_ = os.stat("/proc/%d/exe" % pid)
-        # Read once more at the end: what was judged is what runs.
+        # Read once more at the end, so that the judged program is the one that runs.
         known = (
             os.path.basename(process.exe) in names
             and not trust.judge_running_file(file_, process.exe)

@@ -1,8 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide which processes are believed: those that root's systemd has started as services of this
-very host.
+"""Decide which processes are believed: services of this very host that root's systemd has started.
 
 The rules for everything else are in `trust`. Only looks use this module. A change names a process
 that a look has judged (`trust.open_running_program`). Host side: standard library only, Python 3.6.

@@ -60,8 +60,9 @@ def list_installed_packages(root, names, candidates=False, like=None):
     for packages that are not installed, and only if the first of all is not installed (apt-cache
     takes its time).
 
-    like: a regular expression of names; "like" are the installed packages with such a name. Of
-    dpkg's, "half" are those that it has not finished, and "empty" those that only lead to others.
+    like: a regular expression of names; "like" are the installed packages with such a name. For
+    dpkg, "half" lists the packages that it has not finished, and "empty" the packages that only
+    lead to others.
     """
     database = _name_database(root)
     if database == "dpkg":
@@ -322,7 +323,7 @@ def list_units(names, properties=None):
         unit = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
         for name in unit.get("Names", "").split() + [unit.get("Id", "")]:
             shown[name] = unit
-    # it ends at the first unit of which it cannot tell: nothing is known of the others
+    # systemctl ends at the first unit that it knows nothing of, so nothing is known of the others
     if answer["rc"]:
         said = failures.extract_systemd_words(answer["stderr"]) or "exit status %s" % answer["rc"]
         raise host_files.HostError("failed", "systemctl show: " + said)

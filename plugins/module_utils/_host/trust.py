@@ -5,9 +5,9 @@
 run or change.
 
 This is the only place with such rules. Each rule returns None, or a Doubt that names the row, the
-exact place and the remedy. Whatever root's systemd obeys counts as root. Whatever another account
-can move, write, start or call by a name of its choice does not. Host side: standard library only,
-Python 3.6.
+exact place and the remedy. If root's systemd obeys a thing, it counts as root. If another account
+can move, write, start or call it by a name of its choice, it does not. Host side: standard library
+only, Python 3.6.
 """
 
 import _socket  # what `socket` is made of, which takes a thirtieth of a look to import

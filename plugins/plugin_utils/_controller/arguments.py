@@ -243,7 +243,7 @@ def is_role_task(task: Any) -> bool:
 def get_imitated_places() -> dict[str, str]:
     """Return the places on test hosts that stand for a GPU's; {} outside of tests.
 
-    They are no options, so an inventory cannot carry them to a real host (docs/decisions).
+    They are not options, so an inventory cannot carry them to a real host (docs/decisions).
     """
     try:
         given = json.loads(os.environ.get(TEST_HOSTS) or "{}")

@@ -189,7 +189,7 @@ def converge_host(
     if in_table:
         fleet_diffs.move_to_table(shaped)
     earlier = [*ended, *report_journal.advise_on_journal(earlier_runs.read_earlier_runs(one.seen))]
-    if earlier:  # only this run reports it, and advice is seen only by those who look for it
+    if earlier:  # only this run reports it, and only a person who looks for advice sees it
         shaped["warnings"] = [
             f"{task_vars.get('inventory_hostname') or 'this host'}: {end_with_code(sentence)}"
             for sentence in earlier

@@ -45,7 +45,7 @@ def find_following(playbook: str, counts: Mapping[str, Any], check: bool) -> str
         return ""
     chosen, given = next_command.choose_next(playbook, counts, check), read_invocation()
     if given.playbooks and chosen and chosen[0] not in (playbook, next_command.FIX):
-        # what a playbook of the user sets for its hosts would be missing in another playbook
+        # another playbook would lack the settings that a playbook of the user makes for its hosts
         return ""
     return next_command.write_command(chosen, given)
 
@@ -89,7 +89,7 @@ def read_invocation() -> next_command.Invocation:
 
 def list_access_options(given: Mapping[str, Any]) -> list[str]:
     """List the options by which the run reached its hosts, became root and read its vaults, word by
-    word, as far as they are no default.
+    word, without the defaults.
     """
     options: list[str] = []
     for name, (option, default) in {**SWITCHES, **VALUES}.items():

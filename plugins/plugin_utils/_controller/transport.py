@@ -102,7 +102,7 @@ NO_JSON = "No start of json char found"  # Ansible's words for a module that pri
 # Of a Python that is too old for modules: its compiler's words, and ansible.module_utils.basic's.
 OLD_FOR_MODULES = ("SyntaxError", "requires a minimum of Python version")
 WANTS_TERMINAL = "must have a tty to run sudo"  # sudo's words if its settings have requiretty
-# What may be a become method's failure. The other messages name an interpreter.
+# Messages that may mean a become method's failure. The other messages name an interpreter.
 OF_BECOME = frozenset({messages.NEEDS_TERMINAL.code, messages.PROGRAM_LOST.code})
 LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
 MOST_VALUES = 1 << 20  # of an answer: each takes some hundred bytes here, even a short one

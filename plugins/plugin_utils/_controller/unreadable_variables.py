@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Say why a variable of a host cannot be read: what Ansible's message seldom names."""
+"""Say why a variable of a host cannot be read, since Ansible's message seldom names the cause."""
 
 from __future__ import annotations
 

@@ -4,9 +4,8 @@
 """Verify what containers get: start them, and let a shell in each try to open device nodes.
 
 A plain program. Containers are started through the runtime's own socket. The request contains what
-to start, which nodes to expect and which must be refused; nothing here knows a vendor. Whatever
-happens, the sandboxes that it made are stopped and removed again. Host side: Python 3.6, standard
-library.
+to start, which nodes to expect and which must be refused; nothing here knows a vendor. The program
+stops and removes its sandboxes in every case. Host side: Python 3.6, standard library.
 """
 
 import glob
@@ -291,7 +290,8 @@ class _Check(object):
         return answer
 
     def tries(self, case, nodes, again):
-        """Start the case again if its failure is no evidence, and note each such failure in `again`.
+        """Start the case again if its failure proves nothing, and note each such failure in
+        `again`.
 
         A node agent takes a sandbox that it does not know for an orphan. A runtime may end before it
         has read what the case asks for: the request's `again` lists the words of such an end.
@@ -530,8 +530,8 @@ def _find_problem(path, expect, kind, result):
 def _add_numbers(node):
     """Return a node with its device numbers.
 
-    They are those of the host's own node, else those that were given, else none: then no container
-    can open it. Raise FailedCase if the host's own node cannot be looked at.
+    The numbers are the host's own node's, else the given ones. Without either, no container can
+    open the node. Raise FailedCase if the host's own node cannot be looked at.
     """
     try:
         status = os.stat(node["path"])

@@ -22,7 +22,7 @@ import sys
 LISTENS = "0A"  # TCP_LISTEN in the kernel's include/net/tcp_states.h
 MOST = 64  # of one port: two families, and one for each address
 OWN = ("0.0.0.0", "127.0.0.1", "::", "::1", "::ffff:127.0.0.1", "::ffff:0.0.0.0")
-# What "localhost" is, in the order in which a server is looked for.
+# The addresses of "localhost", in the order in which a server is looked for.
 LOOPBACKS = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 MAPPED = "::ffff:"  # an address of IPv4 in the table of IPv6
 DELETED = " (deleted)"

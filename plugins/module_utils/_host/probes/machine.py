@@ -5,8 +5,8 @@
 
 A plain program, in a child that is killed when it takes too long. Standard library only, Python
 3.6. Arguments are one JSON object: {"path": the kernel's list of the CPUs}. Prints one JSON object:
-{"architecture", "vendor", "flags", "library"}. Flags are those that all CPUs have, since a thread
-may run on any of them.
+{"architecture", "vendor", "flags", "library"}. The flags are the common ones of all CPUs, since a
+thread may run on any of them.
 """
 
 import json

@@ -42,7 +42,7 @@ _ROOTED = re.compile(r"/(?!/)[^\n]{0,4095}")
 def project_document(data, keep, tag):
     """Return (projected bytes, [], replaced spans) of a document. tag: text -> its tag.
 
-    keep: "places", "comments", and "known", the names in paths that are no news to the asker. The
+    keep: "places", "comments", and "known", the names in paths that the asker knows already. The
     second value is empty: a document has no withheld values.
     """
     comments = keep.get("comments") or ()

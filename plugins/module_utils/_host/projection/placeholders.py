@@ -14,8 +14,8 @@ import collections
 import itertools
 import re
 
-# lines, commas and opening brackets of one text, each of which may take a kilobyte here; real files
-# have a tenth
+# Lines, commas and opening brackets of one text. Each may take a kilobyte here, and real files have
+# a tenth of this number.
 MOST = 30000
 STEPS = 30000  # of a rule with a group that repeats: re takes some hundred bytes for each
 _MANY = re.compile(b"[\n,\\[{]")

@@ -117,7 +117,7 @@ def is_on_the_way(keep: "Any", path: "Any") -> bool:
 class _Branch(object):
     """A place on the way of listed paths.
 
-    below: what goes on below it. here, deep: the numbers of the first path that ends here, and of
+    below: the branches below it. here, deep: the numbers of the first path that ends here, and of
     the first `**` here.
     """
 

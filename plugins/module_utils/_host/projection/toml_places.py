@@ -407,8 +407,8 @@ class _TomlScanner(object):
 
 
 def _decode_escapes(raw):
-    """Return the meaning of a text in which each backslash begins an escape, none of which is an
-    escaped backslash. Folds go first and codes last: what these make begins no escape.
+    """Return the meaning of a text in which each backslash begins an escape, and no escape is for a
+    backslash. Folds go first and codes last: a backslash that a code makes begins no escape.
     """
     if "\\" not in raw:
         return raw

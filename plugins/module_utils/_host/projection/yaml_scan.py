@@ -7,8 +7,8 @@ values of its keys.
 Known are block and flow mappings and sequences, plain, quoted and block scalars, comments, anchors,
 aliases, merge keys, and the first of several documents. The rest of YAML (tags, directives, complex
 keys, other line ends) is refused by the code "yaml-form". A text that is not YAML is refused by
-other codes, each with a line. Whatever passes is read as libyaml reads it, which tests compare.
-Linear in the length of the text. Host side: standard library only, Python 3.6.
+other codes, each with a line. Every accepted text is read as libyaml reads it, and tests compare
+the two. Linear in the length of the text. Host side: standard library only, Python 3.6.
 """
 
 import re

@@ -227,8 +227,8 @@ def is_as_found(fact):
 
 
 def may_exist(path):
-    """Tell whether something is there. What cannot be looked at proves nothing, and counts as
-    there.
+    """Tell whether something is there. A path that cannot be looked at proves nothing, and counts
+    as there.
     """
     try:
         os.stat(path)

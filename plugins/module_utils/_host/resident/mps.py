@@ -139,7 +139,7 @@ def own_directory(path):
         done = os.path.join(done, part)
         with contextlib.suppress(FileExistsError):
             os.mkdir(done, 0o755)
-        # What the system itself has as a link (/var/run) is not on these ways.
+        # The system's own links (/var/run) are not on these ways.
         status = os.lstat(done)
         shared = status.st_mode & 0o022 and not (status.st_mode & stat.S_ISVTX)
         if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, os.geteuid()) or shared:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Edit a file of which the planner has seen a projection.
+"""Edit a file that the planner knows by a projection.
 
 The same edits are made on the real bytes, with the proof that they mean the same. The planner's
 text is made here again from the projection, and its digest compared. Then only the bytes that

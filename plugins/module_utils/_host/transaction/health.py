@@ -57,7 +57,7 @@ def read_unit_states(names):
 def run_unit_action(name, action, timeout=DEFAULT_TIMEOUT):
     """Do one systemctl action. Raise HostError with systemd's words if it fails.
 
-    The action `wait` does nothing: what the unit runs takes changed files up by itself.
+    The action `wait` does nothing: the unit's program takes changed files up by itself.
     """
     if action == "wait":
         return
@@ -89,7 +89,7 @@ def _was_not_tried(before, now):
 
 
 def note_pending(base, request, acted):
-    """Note the units whose restart was left out, and forget those that were restarted.
+    """Note the units whose restart was left out, and forget the restarted ones.
 
     Raise HostError if the list so far cannot be read.
     """

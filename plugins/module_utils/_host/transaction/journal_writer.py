@@ -498,7 +498,7 @@ def _list_made_before(base, real):
 def settle_originals(base, records):
     """Note what we wrote: the change stands.
 
-    An original of a file that is as it was is no longer of use, but still kept.
+    The original of a file that is back as before has no use any more, and is kept all the same.
     """
     for record in records:
         kept = journal.read_original_meta(base, record["path"])

@@ -39,7 +39,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 )
 
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils._host"
-# What `transaction` imports, and what that imports.
+# The imports of `transaction`, and their own imports.
 PARTS = (
     "host_files trust linker commands keyed projection.selection causes failures rpc.unix_http system journal rpc.grpc_wire rpc.cri "
     "transaction.health transaction.waiting transaction.journal_writer transaction.deadline transaction.container_snapshot "

@@ -4,8 +4,8 @@
 """Wait for orphans: commands that outlive the process that started them.
 
 Host side: standard library only, Python 3.6. An executor's unit has KillMode=process, so a command
-that it waited for goes on when it is killed: a package manager must not be cut short. What such a
-command does after it was undone would stay.
+that it waited for goes on when it is killed: a package manager must not be cut short. Changes that
+such a command makes after it was undone would stay.
 """
 
 import os

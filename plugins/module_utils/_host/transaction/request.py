@@ -5,9 +5,9 @@
 a program.
 
 This is done before anything on the host is touched. The rest of its form is the controller's part,
-where types declare it and one place makes it. What may be read, written or followed at a path is
-judged with the file (`preconditions`). A change that does not fit later is taken back like any
-other failure. Host side: standard library only, Python 3.6.
+where types declare it and one place makes it. `preconditions` judges with each file whether it may
+be read, written or followed. A change that does not fit later is taken back like any other failure.
+Host side: standard library only, Python 3.6.
 """
 
 import os

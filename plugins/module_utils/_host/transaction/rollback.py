@@ -4,8 +4,8 @@
 """Bring a transaction to its end, from nothing but the journal: by the executor itself, the next
 one, the timer, or at boot.
 
-Every step may have been done before, whole or in part, and is done again without harm. What each
-state asks for:
+Every step may have been done before, whole or in part, and is done again without harm. Each state
+asks for this:
 
     prepared     commands may have run: undo them
     armed        the same

@@ -111,7 +111,7 @@ def keep_driver(
 def describe_keeping(
     answer: Mapping[str, Any], needs: kept_driver.KeepingNeeds, keeping: str
 ) -> list[Message]:
-    """Return what a person should know of the packages that are kept and of those that are not."""
+    """Return what a person should know of the packages, kept or not."""
     notes = kept_driver.describe_left_packages(answer["left"])
     if answer["unread"]:
         notes.append(kept_messages.RECORD_UNREAD.fill(path=kept_driver.DIRECTORY))

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build the values of NVIDIA's two charts, and refuse those that do not fit all hosts of a cluster.
+"""Build the values of NVIDIA's two charts, and refuse values that do not fit all hosts of a
+cluster.
 
 The device plugin takes flags before its environment, and its environment before its file
 (k8s-device-plugin v0.20, NewConfig in api/config/v1/config.go). Its own chart sets a variable only

@@ -439,8 +439,8 @@ def plan_config_map(
 def plan_runtime_classes(
     rendered: RenderedCluster, live: Live
 ) -> tuple[list[Call], list[Call], list[str]]:
-    """List the calls that write RuntimeClasses, those that delete ours, and what is to be said of
-    others' classes.
+    """List the calls that write RuntimeClasses, the calls that delete ours, and what is to be said
+    of others' classes.
     """
     made: list[Call] = []
     said: list[str] = []

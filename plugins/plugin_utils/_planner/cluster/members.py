@@ -159,7 +159,7 @@ def find_members(
 def find_member(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
     """Return a host as a member of its cluster, or as left out with the reason.
 
-    Raise PlanError for a setting of the host that is no choice.
+    Raise PlanError for a setting of the host with a value that cannot be chosen.
     """
     out = LeftOut(
         host,

@@ -77,7 +77,7 @@ class Shares:
 def split_taints(node: Object, taints: Taints, own: Taints) -> Shares:
     """Return the shares of a node's taints.
 
-    taints: those that are wanted. own: those of the node that are ours.
+    taints: the wanted ones. own: our taints on the node.
     """
     before = drain_kubernetes.list_node_taints(node)
     others = [t for t in before if not any(is_same_taint(t, o) for o in own)]

@@ -29,8 +29,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.form
 
 @dc.dataclass(frozen=True)
 class Mark:
-    """A mark of one program. kind: label, annotation or taint; values: those that mean work in
-    progress, empty for any.
+    """A mark of one program. kind: label, annotation or taint; values: each means work in progress;
+    empty if every value does.
     """
 
     kind: str

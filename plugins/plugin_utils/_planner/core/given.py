@@ -18,8 +18,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     Sentence,
 )
 
-# What YAML makes of a value without quotes or with a tag, which neither JSON nor an engine's file
-# can hold as it is: the sentence about such a value, and about such a key.
+# Types that YAML makes of a value without quotes or with a tag, and that neither JSON nor an
+# engine's file can hold. Each has the sentence about such a value, and about such a key.
 ODD: tuple[tuple[type, Sentence, Sentence], ...] = (
     (datetime.datetime, messages.READ_AS_TIME, messages.KEY_READ_AS_TIME),
     (datetime.date, messages.READ_AS_DATE, messages.KEY_READ_AS_DATE),

@@ -54,7 +54,7 @@ WRONG = (
     "lost",
     "not_reached",
 )
-# an error only for those who want the fleet to be converged already
+# an error only for a person who wants the fleet to be converged already
 DRIFT = (
     "refused",
     "would_change",
@@ -163,8 +163,7 @@ def explain_failed_run(
         if fail_on_drift
         else []
     )
-    # Where a run is no success anyway, each host that needs a person fails, so each of them is
-    # counted.
+    # If a run fails anyway, each host that needs a person fails, so each of them is counted.
     others = [
         o
         for o in OUTCOMES.values()

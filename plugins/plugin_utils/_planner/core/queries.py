@@ -332,7 +332,7 @@ def _compare_keys(prefixes: Places, keep: Keep, moves: Moves) -> Question:
 def ask_for_packages(names: list[str], *, candidates: bool = False) -> Question:
     """Ask for the versions of installed packages.
 
-    candidates: also those that could be installed.
+    candidates: also ask for the versions that could be installed.
     """
     q: Question = {"id": "package:" + ",".join(names), "kind": "package", "names": names}
     return {**q, "candidates": True} if candidates else q

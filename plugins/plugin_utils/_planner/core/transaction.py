@@ -84,7 +84,7 @@ class _EditKeys(_Changing):
 
 
 class Edit(_EditKeys, total=False):
-    """A file of which some lines are changed on the host."""
+    """A file in which the host changes some lines."""
 
     result: str | None  # the digest of the text that the planner has made
     keep: Mapping[str, Any] | None  # what was shown of the file (module_utils/_host/projection)
@@ -124,7 +124,7 @@ class PackageCommand(_Argv, total=False):
     env: Mapping[str, str]
     undo: list[str] | None
     undo_within: float  # seconds; what needs more than ten is not undone while the host boots
-    accepts: list[int]  # exit statuses that are no failure, besides 0
+    accepts: list[int]  # exit statuses that mean success, besides 0
     undo_accepts: list[int]  # the same of `undo`, if they differ
     undo_leaves: bool  # whether a part of what the command brought may stay
 

@@ -5,8 +5,8 @@
 
 An approval binds this value. A file that this collection owns is described by its path, mode, owner
 and the digest of its content. An edit of another owner's file is described by the keys that it sets
-and by the text that it inserts. Line numbers and digests of the former content are left out. What
-belongs to one moment (processes, invocation ids, reasons) is left out. GPUs are named by position
+and by the text that it inserts. Line numbers and digests of the former content are left out. So are
+the parts that belong to one moment (processes, invocation ids, reasons). GPUs are named by position
 (canonical.py).
 """
 

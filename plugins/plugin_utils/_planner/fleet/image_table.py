@@ -288,8 +288,8 @@ def render_image_affinity(results: outcomes.Results) -> str:
 
 
 def build_node_affinity(name: str) -> dict[str, Any]:
-    """Build the affinity of pods to the nodes on which an image runs, those that have chosen it
-    first.
+    """Build the affinity of pods to the nodes on which an image runs, first to the nodes that have
+    chosen it.
     """
     key = f"{LABEL}/{name}"
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Handle maintenance windows: `Mo-Fr 20:00-04:00 Europe/Berlin`.
 
-A batch starts only within one; what has started is finished.
+A batch starts only within one, and a batch that has started is finished.
 """
 
 from __future__ import annotations

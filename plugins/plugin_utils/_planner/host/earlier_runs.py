@@ -4,8 +4,8 @@
 """Traces that earlier runs of this collection left on a host: the files from before, in the
 journal, and the record of the last decision.
 
-An observation becomes these facts in one place. Whatever takes something back, or judges whose a
-file is, takes them from here.
+An observation becomes these facts in one place. Code that takes something back, or judges whose a
+file is, gets them here.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ FILES_TAKEN_BACK = Sentence("run.taken-back", "taken back: {files}")
 TO_BE_TAKEN_BACK = Sentence("run.to-be-taken-back", "to be taken back: {files}")
 RESTART_LEFT_TO_YOU = Sentence("run.restart-left", "{done}; left for you to do: restart {units}")
 
-# processes of which a look cannot say whether they use a GPU
+# a look cannot say whether a process uses a GPU
 WORK_NOT_SEEN = Sentence("run.work-not-seen", "unknown: {cause}")
 WORK_LOOK_FAILED = Sentence("run.work-look-failed", "the look failed")
 WORK_CLOSED = Sentence("run.work-closed", "unknown: {processes} cannot be looked into")

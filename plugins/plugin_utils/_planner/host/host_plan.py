@@ -121,7 +121,7 @@ def plan_host(
         try:
             more = judge_host_combinations(policy, facts, None)
         except PlanError:
-            # what the table needs could not be learned, and the plan is refused as it is
+            # the table could not learn what it needs, and the plan is refused as it is
             raise error from None
         raise verdict.explain_refused_plan(policy, more, error) from None
     return verdict.add_known_bad_advice(policy, judge_host_combinations(policy, facts, plan), plan)

@@ -6,8 +6,9 @@ instructions, and the units that start it.
 
 systemd never reloads, since that takes GPUs from containers that got them by the legacy hook
 (nvidia-container-toolkit issue 48). It reads a new unit when the unit is first started, and reads
-all of them at boot. So a unit's file never changes; what may change is in the other file. A drop-in
-of multi-user.target wants the unit: unlike a link, it is a plain file that can be given back.
+all of them at boot. So a unit's file never changes; everything that may change is in the other
+file. A drop-in of multi-user.target wants the unit: unlike a link, it is a plain file that can be
+given back.
 """
 
 from __future__ import annotations

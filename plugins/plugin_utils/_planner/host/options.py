@@ -151,8 +151,8 @@ RULES: Mapping[str, OptionRule] = {
     "url": REPOSITORY,
     "toolkit_repository": REPOSITORY,
 }
-# What Ansible's type `path` would replace on the machine that validates, which is the controller: a
-# home, a variable of the environment.
+# Ansible's type `path` would replace these on the machine that validates, which is the controller:
+# a home, a variable of the environment.
 EXPANDS = re.compile(r"^~|\$\w|\$\{")
 LITERAL = OptionRule(
     lambda value: not (isinstance(value, str) and EXPANDS.search(value)), messages.OPTION_LITERAL

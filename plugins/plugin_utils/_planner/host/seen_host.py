@@ -125,7 +125,7 @@ ENGINES: Mapping[str, protocols.Engine] = {**CONFIGURED, **READERS}
 LEFTOVERS = {traits.CRIO: crio_detect.list_left_alone_leftovers}
 # Engines whose decisions have further reasons, since each of their handlers has a cgroup driver.
 REASONED = {traits.CONTAINERD: containerd_detect}
-# What renders an engine's configuration on hosts of Kubernetes alone.
+# Programs that render an engine's configuration on hosts of Kubernetes alone.
 KUBERNETES = (
     *managers_known.list_kubernetes_managers(),
     gpu_operator.TOOL,

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read apt's configuration as apt does (apt.conf(5); ReadConfigFile in apt-pkg/contrib/
 configuration.cc): scopes in braces, names with `::`, lists of values without a name, and #clear. A
-text with #include is not read: what it brings in is in other files.
+text with #include is not read, since the included settings are in other files.
 """
 
 from __future__ import annotations

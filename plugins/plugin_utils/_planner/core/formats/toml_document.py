@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 )
 
 BOM = "\ufeff"
-UTF16 = ("\udcff\udcfe", "\udcfe\udcff")  # its byte order mark, as bytes that are no UTF-8 arrive
+UTF16 = ("\udcff\udcfe", "\udcfe\udcff")  # its byte order mark, as bytes that are not UTF-8 arrive
 WHY = messages.REFUSED_HERE.fill()  # its own words would quote the text
 # The parser that load_toml() uses, where it is: imported by the process that loads the collection,
 # and not again by that of each host.

@@ -141,8 +141,8 @@ def _get_line(event: Any) -> int:
 
 @dc.dataclass
 class _Frame:
-    """A table or a list that is being read. size: the number of its values, with those that aliases
-    repeat.
+    """A table or a list that is being read. size: the number of its values, with the repetitions by
+    aliases.
     """
 
     value: dict[Any, Any] | list[Any]

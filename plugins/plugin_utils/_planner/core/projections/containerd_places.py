@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The places of containerd's settings in its files, with those that may leave a host."""
+"""The places of containerd's settings in its files, and the settings that may leave a host."""
 
 from __future__ import annotations
 

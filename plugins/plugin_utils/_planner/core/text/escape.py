@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Escape a host's text for a terminal. Whoever controls the host chooses its paths, arguments,
-names and log lines.
+"""Escape a host's text for a terminal. Its paths, arguments, names and log lines may be an
+attacker's choice.
 
 Each character that is not printable is written as its escape. These are control characters
 (colours, titles, concealed text), line ends that would forge a line of output, signs that turn the
@@ -50,7 +50,7 @@ def _escape_match(found: re.Match[str]) -> str:
     if sign.isprintable():
         return sign
     code = ord(sign)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return _NAMED.get(sign) or (
         f"\\x{code:02x}"

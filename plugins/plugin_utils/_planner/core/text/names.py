@@ -104,7 +104,7 @@ def count_noun(number: int, one: str, many: str = "") -> str:
 
 
 def show_few_texts(texts: Sequence[str], limit: int, separator: str = ", ") -> str:
-    """Return the first few texts as they are, and the number of those that are not shown."""
+    """Return the first few texts as they are, and the number of the others."""
     rest = len(texts) - limit
     before = separator.strip(", ")  # sentences keep their semicolon
     return separator.join(texts[:limit]) + (f"{before} and {rest} more" if rest > 0 else "")

@@ -61,9 +61,7 @@ def build_report_host(name: str, result: outcomes.Result, check: bool, hardware:
 
 
 def list_stale_specs(result: outcomes.Result) -> list[dict[str, str]]:
-    """List the CDI specs that were out of date at the look, without those that the run has written
-    again.
-    """
+    """List the CDI specs that were out of date at the look and that the run has not written again."""
     stale = [v for v in result.get("freshness") or () if v.get("state") == "stale"]
     corrected = (
         {str(d.get("path")) for d in result.get("differences") or ()}
@@ -104,7 +102,7 @@ def list_report_pending(result: outcomes.Result, check: bool) -> list[dict[str, 
 
 
 def list_restarts_of_run(result: outcomes.Result) -> list[str]:
-    """List the units that the change wants to restart, without those that were restarted."""
+    """List the units that the change wants to restart and that were not restarted."""
     asked = str((result.get("row") or {}).get("restarted") or "-")
     units = (
         [unit if "." in unit else f"{unit}.service" for unit in asked.split(", ")]

@@ -169,7 +169,7 @@ def describe_difference(difference: Mapping[str, Any]) -> dict[str, str]:
 def find_rolled_back(by_name: Mapping[str, hosts.Host]) -> Iterable[Entry]:
     """Yield the hosts whose newest transaction was taken back, with its entry in the journal.
 
-    If that was in this run, the host is also among those that need a person.
+    If that was in this run, the host is also among the hosts that need a person.
     """
     for name, host in by_name.items():
         own = [e for e in host["history"] if not e["reason"].endswith(journal.AFTER_ROLLBACK)]

@@ -31,7 +31,7 @@ def list_journal_lines(results: outcomes.Results, view: fleet_hosts.FleetView) -
 
 
 def count_transactions(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:
-    """Count the hosts whose journal could be read, and those that could not be reached."""
+    """Count the hosts whose journal could be read, and the hosts that could not be reached."""
     return outcomes.count_reached_hosts(results)
 
 

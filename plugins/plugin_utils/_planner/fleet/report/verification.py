@@ -89,8 +89,8 @@ def describe_verified(result: outcomes.Result) -> str:
 
 
 def build_verification_rows(host: str, result: outcomes.Result) -> list[list[str]]:
-    """Build one row for each engine, those that were not verified last. A host without checks has
-    one row with the reason.
+    """Build one row for each engine, the verified ones first. A host without checks has one row
+    with the reason.
     """
     engines: dict[tuple[str, str], list[Check]] = {}
     for check in result.get("checks") or ():

@@ -160,8 +160,8 @@ class RefreshFacts:
     """A host's facts about nvidia-cdi-refresh.
 
     state: as its files and units show it. generator: that of the distribution in its place. files:
-    those that mask its units, by path. is_there: whether there is anything at a path. units: the
-    properties of a unit.
+    the files that mask its units, by path. is_there: whether there is anything at a path. units:
+    the properties of a unit.
     """
 
     state: Fact[Refresh]

@@ -81,8 +81,8 @@ def judge_ctk_crio_file(
 ) -> JudgedCtkFile:
     """Judge a whole drop-in.
 
-    candidates: tables that the tool may have copied from. programs: those that the tool may have
-    written. handlers_written: the number of handlers that the tool writes. The GPU Operator's
+    candidates: tables that the tool may have copied from. programs: the programs that the tool may
+    have written. handlers_written: the number of handlers that the tool writes. The GPU Operator's
     toolkit writes three. The tool keeps nothing that was in the file before.
     """
     runtime = _read_table(_read_table(data, "crio"), "runtime")

@@ -57,8 +57,8 @@ def read_contested_facts(obs: Observation) -> ContestedFacts:
 def plan_refresh_removal(policy: Policy, facts: ContestedFacts) -> Plan:
     """Plan the removal of nvidia-cdi-refresh's file.
 
-    The units, and the file of those that come with this run's packages, are left to the module
-    `cdi_refresh`.
+    The module `cdi_refresh` plans the units, and the file of units that come with this run's
+    packages.
     """
     if (
         policy.root != "/"

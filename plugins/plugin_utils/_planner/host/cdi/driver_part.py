@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build the driver's part of a CDI spec: its files that go into containers, and those that the host
-lacks.
+"""Build the driver's part of a CDI spec: its files that go into containers, and the files that the
+host lacks.
 """
 
 from __future__ import annotations

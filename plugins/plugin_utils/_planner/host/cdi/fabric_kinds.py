@@ -120,8 +120,8 @@ def get_fabric_part(policy: Policy, look: Hardware, layout: str) -> Hardware:
 def list_granted_nodes(policy: Policy, look: Hardware, layout: str) -> tuple[str, ...]:
     """List the nodes that the policy grants.
 
-    A channel that is asked for by number is named whether it is there or not: what is missing has
-    to be reported.
+    A channel that is asked for by number is named whether it is there or not: a missing one has to
+    be reported.
     """
     if layout == layouts.SWITCHES:
         return look.switches

@@ -6,7 +6,7 @@
 Both our file and nvidia-cdi-refresh's are judged. The libraries, nodes, numbers and names in a spec
 are compared with those of the host now. So a spec that holds device nodes only does not go stale
 with a new driver, and one that someone else wrote is judged by the same rules as this collection's.
-What cannot be seen without asking the driver is not judged: whether a MIG instance of the same
+One thing is not judged, since only the driver can tell it: whether a MIG instance of the same
 number still has the same UUID.
 """
 

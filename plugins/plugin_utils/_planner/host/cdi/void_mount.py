@@ -6,7 +6,7 @@
 nvidia-ctk's specs do so from 1.20.2 on.
 
 The mount is for hosts on which the runtime accepts requests by mounts: there it keeps the runtime
-from adding GPUs to those that the engine has given by CDI. Releases read it so
+from adding GPUs beside the ones that the engine has given by CDI. Releases read it so
 (internal/config/image/cuda_image.go; tests/integration/test_void_mount.py runs 1.17.8, 1.19.1 and
 1.20.2):
 

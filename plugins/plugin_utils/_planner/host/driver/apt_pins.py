@@ -47,7 +47,7 @@ PIN_KEEP: Keep = {
 # A file of preferences.d counts by its name alone (GetListOfFilesInDir in
 # apt-pkg/contrib/fileutl.cc).
 _COUNTS = re.compile(r"[\w:-]+|[\w:-][\w:.-]*\.pref", re.ASCII)
-# A field, and how apt reads a number (pkgTagSection in apt-pkg/tagfile.cc): what follows the digits
+# A field, and how apt reads a number (pkgTagSection in apt-pkg/tagfile.cc): text after the digits
 # does not count.
 _FIELD, _NUMBER = re.compile(r"([\w-]+)[ \t]*:(.*)"), re.compile(r"[+-]?\d{1,6}(?!\d)")
 # Above this one a version wins over each repository, also over the target release.
@@ -79,7 +79,7 @@ class Pin:
 
     @functools.cached_property
     def _plain(self) -> frozenset[str]:
-        """The names that are no patterns, each as name:architecture."""
+        """The names that are not patterns, each as name:architecture."""
         return frozenset(_add_architecture(name) for name in self.names if not _WILD.search(name))
 
     @functools.cached_property
@@ -123,7 +123,7 @@ def _add_architecture(name: str) -> str:
 
 @dc.dataclass(frozen=True)
 class PinnedPackage:
-    """What the preferences make of a package. pin: the record that decides, None for none."""
+    """A package as the preferences treat it. pin: the record that decides, None for none."""
 
     verdict: Verdict = "free"
     pin: Pin | None = None
@@ -243,8 +243,8 @@ def _is_compared(name: str) -> bool:
 def judge_pins(pins: Sequence[Pin], name: str, version: str) -> PinnedPackage:
     """Judge the records of one package. version: the installed one.
 
-    A record for all packages decides about a version that no record of the package fits: what its
-    repository has newer may come by it.
+    A record for all packages decides about a version that no record of the package fits: a newer
+    version from its repository may come by it.
     """
     own, named = _list_deciding(pins, name)
     if named and named[-1].version == "*" and all(pin.priority < 0 for pin in own):

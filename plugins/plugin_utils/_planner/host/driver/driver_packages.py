@@ -24,8 +24,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 
-# What a package is for. driver: libraries and programs. module: a kernel module, or what builds
-# one. other: it has a version of its own.
+# The purpose of a package. driver: libraries and programs. module: a kernel module, or a program
+# that builds one. other: it has a version of its own.
 Part = Literal[
     "driver", "module", "fabric-manager", "imex", "persistenced", "switch-library", "other"
 ]
@@ -34,11 +34,12 @@ Maker = Literal["nvidia", "ubuntu", "debian", "suse", "rpmfusion", ""]
 # Names that may be of the driver: Debian has parts without NVIDIA's name.
 NAMES = r".*nvidia.*|libcuda(?:debugger)?1|libnvcuvid1|libnvoptix1|libnvsdm.*|cuda-drivers.*"
 QUESTION = queries.ask_for_packages_like("driver", NAMES)
-# With a hold, what brings kernels counts as well, and what the repositories have newer.
+# With a hold, packages that bring kernels count as well, and so do newer releases in the
+# repositories.
 META_NAMES = r"linux-[a-z].*"
 HOLD_QUESTION = queries.ask_for_packages_like("driver", f"{NAMES}|{META_NAMES}", candidates=True)
 
-# What brings a driver into containers, which moves by itself.
+# Packages that bring a driver into containers. They move by themselves.
 CONTAINER_TOOLS = r"(?:lib)?nvidia-container.*|nvidia-docker.*"
 # Tools that NVIDIA builds from sources of their own, so that a driver has no release of theirs.
 OWN_TOOLS = r"nvidia-(?:settings|xconfig|modprobe)|.*libxnvctrl.*|nvidia-libXNVCtrl.*"
@@ -125,9 +126,9 @@ class DriverPackage:
 
 @dc.dataclass(frozen=True)
 class DriverSet:
-    """The packages of the driver on a host, sorted by name. manager: dpkg, rpm, or none. half: those
-    that dpkg has not finished, each with dpkg's word for its state. half_held: those of them that
-    dpkg holds.
+    """The packages of the driver on a host, sorted by name. manager: dpkg, rpm, or none. half: the
+    packages that dpkg has not finished, each with dpkg's word for its state. half_held: the ones
+    among them that dpkg holds.
     """
 
     packages: tuple[DriverPackage, ...] = ()

@@ -38,10 +38,10 @@ class DriverFacts:
     outer: the kind of container that this host is, '' for any other host. disk: the kernel modules
     on disk. pci_directory: where the kernel lists PCI devices. pci: the NVIDIA GPUs on PCI. held:
     the other kernel driver that has a GPU, by its bus. loaded: whether NVIDIA's module is. version:
-    its version, and the file that shows it. gpus: those that the driver lists, and a complaint
-    about the first file that is not whole. excluded: those that its options exclude. libraries: the
-    version of each library. platform: one whose GPU is not a PCI device, None for no such. vgpu:
-    what shows that the driver serves virtual machines alone, '' if it does not.
+    its version, and the file that shows it. gpus: the GPUs that the driver lists, and a complaint
+    about the first file that is not whole. excluded: the GPUs that its options exclude. libraries:
+    the version of each library. platform: one whose GPU is not a PCI device, None for no such.
+    vgpu: what shows that the driver serves virtual machines alone, '' if it does not.
     """
 
     outer: Fact[str]

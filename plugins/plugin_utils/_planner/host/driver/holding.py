@@ -8,7 +8,8 @@ apt holds packages in dpkg's database. unattended-upgrades honours that, and get
 besides, which says so in its log and stays true if a person lifts a hold in passing. dnf and zypper
 keep locks in files, which their own commands write. dnf 4 drops all comments of its file when it
 deletes a lock, so our lines are taken out by sed. A record on the host has the date, the reason and
-the packages that this collection holds: what was held before stays held, and is never ours.
+the packages that this collection holds. A package that was held before stays held, and is never
+ours.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ NAME = re.compile(r"[A-Za-z0-9][\w.+-]*(?::[a-z0-9-]+)?", re.ASCII)  # of a pack
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 MOST_RECORDED = 1 << 10  # names, or locks, of a record: an answer has so many packages at most
 SPEC = re.compile(r"[A-Za-z0-9][\w.+-]*-\d+:[\w.+~^]+-[\w.+~^]+", re.ASCII)
-# What dnf 4 writes before a lock (_write_locklist in versionlock.py of dnf-plugins-core).
+# The line that dnf 4 writes before a lock (_write_locklist in versionlock.py of dnf-plugins-core).
 ADDED = r"\n# Added lock on [^\n]*\n"
 # Ubuntu's packages that bring the next kernel together with its built module. One without the
 # other is a kernel without a module.
@@ -316,8 +317,8 @@ def read_record(facts: HoldingFacts) -> tuple[tuple[str, ...], str]:
 
 
 def _list_texts(values: Mapping[str, Any], key: str, form: re.Pattern[str]) -> tuple[str, ...]:
-    """Return the texts of a list in a record, as far as they have their form. What comes after very
-    many of them is no record of this collection's.
+    """Return the texts of a list in a record, as far as they have their form. A record of this
+    collection has at most MOST_RECORDED.
     """
     texts = values.get(key)
     every = texts[:MOST_RECORDED] if isinstance(texts, list) else ()

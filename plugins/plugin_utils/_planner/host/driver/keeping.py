@@ -124,7 +124,7 @@ def plan_keeping(policy: Policy, facts: KeepingFacts, driver: Driver) -> Plan:
     rules: tuple[Callable[[], Iterable[Message]], ...] = (
         lambda: advise_on_interrupted(facts.packages.value),
         lambda: advise_on_parts(facts.packages.value),
-        # what this plan holds does not move any more
+        # a package that this plan holds does not move any more
         *([] if policy.driver == "hold" else [lambda: advise_on_movers(facts, driver, hold)]),
         functools.partial(advise_on_next_boot, facts, driver),
         functools.partial(advise_on_flavour, facts, driver),
@@ -173,7 +173,7 @@ def explain_refused_plan(
             functools.partial(advise_on_next_boot, facts, driver),
         ]
     causes = [text for rule in rules for text in _apply(rule)]
-    # who has moved it once does it again
+    # a program that has moved it once does it again
     movers = _apply(functools.partial(advise_on_movers, facts, driver)) if whole else ()
     told = [end_with_code(cause.drop_step()) for cause in (*causes, *movers)]
     if not told:

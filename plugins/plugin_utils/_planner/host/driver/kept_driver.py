@@ -186,7 +186,7 @@ def advise_on_change(change: DriverChange) -> tuple[Message, ...]:
 
 @dc.dataclass(frozen=True)
 class KeepingNeeds:
-    """What is kept before a change of the driver, and released for it.
+    """The packages that are kept before a change of the driver, and released for it.
 
     manager: apt, dnf or zypper. database: dpkg or rpm. packages: by their names. release: commands
     that take the hold of this collection back, of the packages `released`, each with its undo, None

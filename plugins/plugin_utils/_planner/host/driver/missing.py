@@ -35,7 +35,7 @@ NODE = re.compile(r"/dev/nvidia(\d{1,9})")
 class MissingGpuFacts:
     """A host's facts about GPUs that the driver may have lost.
 
-    held: the GPUs of other drivers, by bus. excluded: those that the driver excludes. buses: all
+    held: the GPUs of other drivers, by bus. excluded: the GPUs that the driver excludes. buses: all
     NVIDIA GPUs on PCI. nodes: the device nodes. shown: the PCI bus can be seen.
     """
 
@@ -65,7 +65,7 @@ def get_pci_directory(policy: Policy) -> str:
 def list_unserved_gpus(facts: MissingGpuFacts, driver: Driver) -> list[str]:
     """List the NVIDIA GPUs on PCI that the driver has to serve and does not.
 
-    GPUs of another driver, and those that the driver excludes, do not count.
+    A GPU of another driver does not count, and neither does one that the driver excludes.
     """
     told = {g.bus_id for g in driver.gpus} | set(facts.held.value) | facts.excluded.value
     return [bus for bus in facts.buses.value if bus not in told]

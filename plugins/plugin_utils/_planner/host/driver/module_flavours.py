@@ -53,7 +53,7 @@ FIRST_GB20B, LAST_GB20B = 0x2E00, 0x2E7F
 GRACE = frozenset({0x2342, 0x2343, 0x2345, 0x2348})
 LAST_WITH_OLD_GPUS = 580  # branch
 OPEN_NAME = "Open Kernel Module"  # in /proc/driver/nvidia/version
-# What builds or brings the modules: NVIDIA's, Debian's, Ubuntu's and SUSE's names
+# Packages that build or bring the modules, by NVIDIA's, Debian's, Ubuntu's and SUSE's names
 OPEN_PACKAGES = re.compile(
     r"kmod-nvidia-open.*|nvidia-(?:kernel-)?open(?:-kernel)?-dkms|nvidia-open-kernel-.*"
     r"|nvidia-(?:dkms|headless|headless-no-dkms)-\d+(?:-server)?-open"

@@ -114,7 +114,7 @@ KEYS = (
 TRUSTED = "/sys/firmware/efi/efivars/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"
 
 
-# What else has a kernel take signed modules alone: its own option, and its lockdown
+# Two more reasons for a kernel to take signed modules alone: its own option, and its lockdown
 # (kernel_lockdown(7); kernel/module/signing.c in Linux).
 SIG_ENFORCE = "/sys/module/module/parameters/sig_enforce"
 LOCKDOWN = "/sys/kernel/security/lockdown"
@@ -125,9 +125,9 @@ ENFORCED = re.compile(r"Y\s*|.*\[(?:integrity|confidentiality)\].*", re.DOTALL)
 class NextBoot:
     """Hold a host's kernels for its next boot.
 
-    running: the running kernel, '' in a tree. kernels: those that can be booted, newest first.
-    with_module: those with an NVIDIA module on disk. headers: those for which a module can be
-    built. dkms: whether DKMS builds the module. log: of a build that has failed, '' for none.
+    running: the running kernel, '' in a tree. kernels: the kernels that can be booted, newest
+    first. with_module: those with an NVIDIA module on disk. headers: those for which a module can
+    be built. dkms: whether DKMS builds the module. log: of a build that has failed, '' for none.
     broken: a link of DKMS to sources that are gone, at which it stops, '' for none. nouveau: the
     kernels that have it. kept_out: a file that keeps it out by its content, '' if none does.
     builds: the releases of the NVIDIA module that DKMS has built, for each kernel.

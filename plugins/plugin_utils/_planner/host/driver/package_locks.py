@@ -150,8 +150,8 @@ class LockIndex:
         return (*self.list_named(name), *wild)
 
     def judge(self, name: str, versions: Iterable[str]) -> Verdict:
-        """Judge the locks of a package. versions: those that are installed. A host may have a package
-        in very many versions with very many locks, so each name is judged once.
+        """Judge the locks of a package. versions: the installed ones. A host may have a package in
+        very many versions with very many locks, so each name is judged once.
         """
         evrs = list_compared_versions(versions)
         if (name, evrs) not in self._judged:
@@ -197,8 +197,8 @@ def parse_locks(path: str, text: str) -> tuple[Lock, ...]:
 
 
 def _parse_line(line: str) -> Lock:
-    """Return the lock of a line of versionlock.list: name-epoch:version-release.arch, of which all
-    but the name may be missing. A name alone lets every version in.
+    """Return the lock of a line of versionlock.list: name-epoch:version-release.arch. All but the
+    name may be missing, and a name alone lets every version in.
     """
     plain = _ARCHITECTURE.sub("", line)
     name, _dash, release = plain.rpartition("-")
@@ -290,10 +290,10 @@ def find_broken_lock(file: ObservedFile) -> int:
 
 @dc.dataclass(frozen=True)
 class HostLocks:
-    """What a host says of the locks of its own package manager, which heeds no other one's.
+    """A host's facts about the locks of its own package manager, which heeds no other one's.
 
-    index: those that are in force. unused: those of versionlock.list while its plugin is off.
-    files: those that are read for them. dnf5: whether dnf is dnf 5. plugin: whether dnf can lock.
+    index: the locks in force. unused: the locks of versionlock.list while its plugin is off. files:
+    the files that are read for them. dnf5: whether dnf is dnf 5. plugin: whether dnf can lock.
     off: the file that switches the plugin off, '' if it is on. list_path: the file of locks of
     dnf 4, '' if it is not known. distrust: why that file is not believed, '' if it is. manager: whose
     these locks are, apt, dnf or zypper.
@@ -392,7 +392,7 @@ def _find_distrust(obs: Observation, path: str) -> str:
     folder = queries.ask_for_file(posixpath.dirname(path), content=False)
     obs.get_asked().require([folder, queries.ask_for_file(path, LOCK_KEEPS[0], max=MOST_BYTES)])
     answer = obs.get_answer(folder)
-    if answer.get("type") != "dir":  # whoever makes it may put a link into it
+    if answer.get("type") != "dir":  # the account that makes it may put a link into it
         return messages.LIST_WITHOUT_FOLDER.fill(path=path)
     doubt = str(answer.get("untrusted") or "")
     file = obs.get_file(path, LOCK_KEEPS[0])

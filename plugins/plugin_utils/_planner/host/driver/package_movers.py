@@ -53,8 +53,8 @@ OFFLINE = "/system-update"  # systemd.offline-updates(7)
 PROGRAMS = (package_locks.DNF4, package_locks.DNF5)
 PATHS = [f"{TIMERS}*.wants/*.timer", f"{TIMERS}*.timer", UNATTENDED, OFFLINE, *PROGRAMS]
 
-# What of apt's configuration may travel: the options of unattended-upgrades that decide which
-# packages it takes, and when apt starts it. Comments within such a list travel with it.
+# The parts of apt's configuration that may travel: the options of unattended-upgrades that decide
+# which packages it takes, and when apt starts it. Comments within such a list travel with it.
 PERIOD_KEY, ENABLE_KEY = "APT::Periodic::Unattended-Upgrade", "APT::Periodic::Enable"
 OLD_ORIGINS_KEY = "Unattended-Upgrade::Allowed-Origins"
 ORIGINS_KEY = "Unattended-Upgrade::Origins-Pattern"
@@ -89,16 +89,16 @@ DNF_KEEP: Keep = {
         r"^(?:apply_updates|upgrade_type|exclude(?:pkgs)?)[ \t]*[=:][ \t]*[\w*?\[\].,+~^: \t-]+$",
     ],
 }
-# What a maker's repository says of itself in its Release file, by which unattended-upgrades
-# decides: those of Debian, Ubuntu and NVIDIA (developer.download.nvidia.com/compute/cuda/repos).
+# The fields of a maker's repository in its Release file, by which unattended-upgrades decides:
+# Debian's, Ubuntu's and NVIDIA's (developer.download.nvidia.com/compute/cuda/repos).
 ORIGINS: Mapping[Maker, Mapping[str, str]] = {
     "debian": {"o": "Debian"},
     "ubuntu": {"o": "Ubuntu"},
     "nvidia": {"o": "NVIDIA", "site": "developer.download.nvidia.com"},
 }
 FIELDS = {"origin": "o"}
-# A rule of the blacklist of which two signs repeat at most: a host has written it, and this one is
-# compared in a time that is known.
+# A rule of the blacklist with at most two repeated signs. A host has written it, and a rule of this
+# form is compared in a known time.
 _ONE = r"(?:[^\\()\[\]{}*+?|]|\\[^\w\s]|\[\^?[\w.+-]+\])"
 PLAIN_RULE = re.compile(rf"{_ONE}*(?:{_ONE}[*+?]{_ONE}*){{0,2}}")
 MOST_RULES, MOST_REPEATING = 256, 32

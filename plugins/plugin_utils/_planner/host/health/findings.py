@@ -58,7 +58,7 @@ class Finding:
 
     @property
     def next(self) -> Message:
-        """What a person does about it."""
+        """Return the step for a person."""
         row = messages.STEP_ACCEPTED if self.accepted else STEP_SENTENCES[self.step]
         return row.fill()
 
@@ -78,8 +78,8 @@ def is_accepted(accepted: Collection[str], code: str, gpu: str) -> bool:
 
 
 def shorten_pci(address: str) -> str:
-    """Return an address as all sources spell it: four digits of the domain, no function. What is no
-    address stays.
+    """Return an address as all sources spell it: four digits of the domain, no function. A text
+    that is not an address stays.
     """
     return gpus.shorten_bus_id(address).partition(".")[0] if ":" in address else address
 
@@ -127,6 +127,8 @@ def name_findings(found: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def advise_on_findings(found: Iterable[Finding]) -> tuple[str, ...]:
-    """Return the findings as advice of a plan, but for those that the driver's own notes tell."""
+    """Return the findings as advice of a plan, but for the findings that the driver's own notes
+    tell.
+    """
     told = messages.NOT_SERVED.code
     return tuple(finding.text for finding in found if finding.message.code != told)

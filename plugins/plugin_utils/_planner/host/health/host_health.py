@@ -70,8 +70,8 @@ def judge_health(policy: Policy, facts: HealthFacts, driver: Driver) -> list[fin
 
 
 def judge_counts(policy: Policy, facts: HealthFacts, driver: Driver) -> list[findings.Finding]:
-    """Compare three numbers: the GPUs that the driver serves, those on the PCI bus, and those that
-    the inventory says.
+    """Compare three numbers: the GPUs that the driver serves, the GPUs on the PCI bus, and the
+    number in the inventory.
     """
     lost = list_lost_gpus(facts, driver)
     unserved = [

@@ -67,7 +67,7 @@ def read_kernel_log(obs: Observation, path: str) -> dict[str, Any]:
 
 
 def describe_unknown_log(why: Message) -> dict[str, Any]:
-    """Return the result for a kernel log of which nothing is known."""
+    """Return the result for an unknown kernel log."""
     return {"known": False, "why": why, "code": why.code, "errors": [], "lines": []}
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-# What a person does about a finding. none, application: the GPU is as healthy as before.
+# The step for a person after a finding. none, application: the GPU is as healthy as before.
 Step = Literal[
     "none", "application", "driver", "fabric", "update", "reset", "reboot", "replace", "support"
 ]  # fmt: skip
@@ -32,8 +32,8 @@ ORDER: tuple[Step, ...] = (
 )
 CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 # The columns "Code" and "Resolution Bucket (Immediate Action)" of that page, as of October 2025.
-# Numbers that it calls unused are left out, and count as unknown ones. So are those that it has
-# without an immediate action (162 to 170), and those that only the driver names (173 to 176 in
+# Three kinds of numbers are left out, and count as unknown ones: the page calls them unused, has
+# them without an immediate action (162 to 170), or only the driver names them (173 to 176 in
 # src/common/sdk/nvidia/inc/nverror.h of open-gpu-kernel-modules 595.45.04). 171 and 172 have no
 # action of their own there either: it calls them details of 48, an uncorrectable error of DRAM or
 # SRAM, so they have its action.
@@ -98,8 +98,8 @@ NONFATAL = "nonfatal"
 def get_xid_step(xid: int, *, severity: str = "", recovery: int | None = None) -> Step:
     """Return the step that an error asks for.
 
-    severity: the word that errors of NVLink 5 carry (144 to 150); those that are not fatal ask for
-    nothing on this GPU. recovery: the action to which 154 changes.
+    severity: the word that errors of NVLink 5 carry (144 to 150); with `nonfatal`, the error asks
+    for nothing on this GPU. recovery: the action to which 154 changes.
     """
     if xid == RECOVERY_CHANGED:
         return "support" if recovery is None else RECOVERY.get(recovery, "support")

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List every manager, and find those that a host shows. Each manager has its own file, and other
-modules know only its value.
+"""List every manager, and find the managers that a host shows. Each manager has its own file, and
+other modules know only its value.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Say what each kind of machine needs of its units: a table of kind, unit, version and state.
 
-Each row has a verdict, a cause and a step. The first row that fits counts, and no row is no
-finding: a unit that a machine does not need may be in any state.
+Each row has a verdict, a cause and a step. The first row that fits counts. Without a row there is
+no finding: a unit that a machine does not need may be in any state.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ INSTALLED: tuple[State, ...] = ("masked", "disabled", "stopped", "failed", "runn
 ANY_VERSION: tuple[Version, ...] = ("same", "other", "unknown")
 JUDGED: tuple[machines.Kind, ...] = ("pcie", "nvswitch", "nvlink5", "rack")
 SWITCHED: tuple[machines.Kind, ...] = ("nvswitch", "nvlink5")
-# Who starts IMEX: the DRA driver for ComputeDomains (`claims`), the same with a daemon of the host
-# that takes commands (`commands`), or neither that this host shows.
+# The program that starts IMEX: the DRA driver for ComputeDomains (`claims`), the same with a daemon
+# of the host that takes commands (`commands`), or neither that this host shows.
 Imex = Literal["none", "claims", "commands"]
 ANY_IMEX: tuple[Imex, ...] = ("none", "claims", "commands")
 

@@ -46,7 +46,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 FOLDER = "/etc/apt/sources.list.d/"
 PATTERNS = (f"{FOLDER}*.list", f"{FOLDER}*.sources", "/etc/apt/sources.list")
 ARCH = r"(?:\$\(ARCH\)|amd64|arm64|ppc64el)"
-# The fields of a stanza besides its address, and those that show that there is more.
+# The fields of a stanza besides its address, and the fields that show that there is more.
 STANZA = (
     "Types: deb",
     "Suites: /",
@@ -111,7 +111,7 @@ def _build_address_match(url: str) -> str:
 
 
 def read_apt_files(obs: Observation) -> tuple[ObservedFile, ...]:
-    """Return the sources of apt, of which the look was told what may travel."""
+    """Return the sources of apt. The look was told which parts of them may travel."""
     return tuple(file for pattern in PATTERNS for file in obs.list_glob_files(pattern))
 
 

@@ -117,7 +117,7 @@ FAMILIES: Mapping[str, Family] = {
         "https://nvidia.github.io/libnvidia-container/stable/rpm/$basearch",
     ),
 }
-# The parts of a key that may travel: those that show that it is public.
+# The parts of a key that may travel: they show that it is public.
 KEY: Keep = {
     "format": "text",
     "patterns": [

@@ -9,8 +9,8 @@ NVIDIA's device plugin (k8s-device-plugin v0.17, cmd/mps-control-daemon/mps/daem
 compute mode is EXCLUSIVE_PROCESS, so that the driver refuses processes that bypass the daemon, and
 clients have the daemon's directory of sockets and its /dev/shm.
 
-systemd never reloads for this (host_service), so the unit is one template whose text stays. What
-differs is in the settings.
+systemd never reloads for this (host_service), so the unit is one template whose text stays. The
+settings have the differences.
 """
 
 from __future__ import annotations
@@ -457,7 +457,7 @@ def get_daemon_limits(limits: Limits) -> dict[str, Any]:
             }
         )
     if limits.memory:
-        # by the GPU's place among those that the daemon sees, which is one
+        # by the GPU's place among the daemon's, and a daemon sees one GPU
         pinned = "default_device_pinned_mem_limit"
         daemon_limits.append(
             {"set": f"set_{pinned} 0 {limits.memory}M", "get": f"get_{pinned} 0", "number": None}

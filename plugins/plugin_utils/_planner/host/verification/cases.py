@@ -109,7 +109,7 @@ def list_cases(
     statuses: CRI status by socket, for the cgroup driver in force.
     fabric: nodes of NVSwitches and IMEX channels, which a container gets only if it asks for them.
     more: further requests to an engine that resolves devices itself.
-    nodes_of_all: those that the spec gives with all GPUs, None if that is not known.
+    nodes_of_all: the nodes that the spec gives with all GPUs, None if that is not known.
     """
     by_key = {i.key: i for i in instances}
     cases = []

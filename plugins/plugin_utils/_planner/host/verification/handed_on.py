@@ -57,8 +57,8 @@ FEW = 4  # of 2 048 channels, in each case of a verification
 class Verification:
     """The cases that have to be shown on a host, with any image, and the reason if there are none.
 
-    not_verified: beside engines with cases, those that nothing is known about now, as instance and
-    reason. health: what is known of the GPUs' health, as results show it.
+    not_verified: beside engines with cases, the engines that nothing is known about now, as
+    instance and reason. health: what is known of the GPUs' health, as results show it.
     """
 
     cases: list[dict[str, Any]]

@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """List what OCI runtimes say when they cannot start a container, and what to do about it.
 
-Only these fixed words leave a host. What runc and crun put between them (paths, names, values)
-stays there. Sources: github.com/opencontainers/runc 1.0.3 to 1.4.0, `libcontainer/process_linux.go`,
-`container_linux.go`, `standard_init_linux.go`, `rootfs_linux.go`, `configs/config.go`,
-`cgroups/systemd`, `cgroups/fs2` and `cgroups/ebpf`; github.com/containers/crun 1.29,
-`src/crun.c` and `src/libcrun`.
+Only these fixed words leave a host. The texts that runc and crun put between them (paths, names,
+values) stay there. Sources: github.com/opencontainers/runc 1.0.3 to 1.4.0,
+`libcontainer/process_linux.go`, `container_linux.go`, `standard_init_linux.go`, `rootfs_linux.go`,
+`configs/config.go`, `cgroups/systemd`, `cgroups/fs2` and `cgroups/ebpf`; github.com/containers/crun
+1.29, `src/crun.c` and `src/libcrun`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Clause:
     is not shown. next_step: what to do about it, None if only the host's journal tells more.
     error: the kernel's words without which that step is not the right one, '' for none.
     early: whether the runtime's process has ended before it read what the container asks for, so
-    that the failure is no evidence of devices, mounts or hooks.
+    that the failure tells nothing about devices, mounts or hooks.
     """
 
     words: str
@@ -106,7 +106,7 @@ ERRORS = (
     r"\bEOF\b|errno 524",
 )
 
-# What runtimes and shims put around the cause, which is why it comes last: few phrases are shown.
+# Words that runtimes and shims put around the cause. They come last, since few phrases are shown.
 WRAPPERS = (
     r"(?:OCI runtime|runc|crun|container) create failed|unable to start container process|error during container init",
 )

@@ -16,8 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.veri
     FOLDER,
 )
 
-# What of an engine's or a shell's words may be shown: these phrases. What stands around them stays
-# on the host. Each repetition has an end: the host's program looks through 256 KiB of words that a
+# Only these phrases of an engine's or a shell's words may be shown. The words around them stay on
+# the host. Each repetition has an end: the host's program looks through 256 KiB of words that a
 # container may have chosen, and its time grows with them and no faster.
 PHRASES = (
     r"unresolvable CDI devices(?: [\w.-]{1,64}/[\w.-]{1,64}=[\w:.-]{0,128}\w)?",

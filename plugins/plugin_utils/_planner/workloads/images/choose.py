@@ -36,7 +36,7 @@ Ranks = tuple[tuple[Sentence, Any], ...]
 
 @dc.dataclass(frozen=True)
 class ImageChoice:
-    """The images for one host, or for one of its GPUs. ranked: those that fit, best first."""
+    """The images for one host, or for one of its GPUs. ranked: the images that fit, best first."""
 
     gpus: tuple[facts.ImageGpu, ...]
     ranked: tuple[fit.Fit, ...]

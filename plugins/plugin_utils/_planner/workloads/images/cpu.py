@@ -119,7 +119,7 @@ def build_cpu(
     names_: frozenset[str] | None,
     targets: Targets,
 ) -> Cpu:
-    """Build a CPU. Given values count before those that follow from its flags."""
+    """Build a CPU. Given values count before values that follow from its flags."""
     machine = ARCHITECTURES.get(architecture, architecture)
     if flags is None:
         return Cpu(machine, None, level_, names_)

@@ -64,8 +64,8 @@ class Invalid(ValueError):
 class Subject:
     """The values of one visible GPU that conditions are compared with.
 
-    '' stands for a value that is not known; upstream knows all four for each GPU. brands: those
-    that NVML may give this GPU, which depends on the driver's release.
+    '' stands for a value that is not known; upstream knows all four for each GPU. brands: the
+    brands that NVML may give this GPU, which depends on the driver's release.
     """
 
     cuda: str = ""

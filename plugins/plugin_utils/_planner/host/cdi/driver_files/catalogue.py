@@ -17,8 +17,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 
 FEATURES = ("compute", "utility", "video", "graphics", "display", "ngx")
 
-# Folders of 64-bit libraries, in the order in which they are believed. Those that lead to the same
-# place count once.
+# Folders of 64-bit libraries, in the order in which they are believed. Folders that lead to the
+# same place count once.
 CPUS = ("x86_64", "aarch64")
 FOLDERS = (
     "/usr/lib64",
@@ -26,7 +26,7 @@ FOLDERS = (
     # Debian's own packages: current, tesla, tesla-470
     *(f"/usr/lib/{cpu}-linux-gnu/nvidia/*" for cpu in CPUS),
     "/usr/lib64/nvidia",  # older RPM Fusion
-    "/lib64",  # driver trees that are no whole system
+    "/lib64",  # driver trees that are not a whole system
     *(f"/lib/{cpu}-linux-gnu" for cpu in CPUS),
     *(f"/lib/{cpu}-linux-gnu/nvidia/*" for cpu in CPUS),
     "/run/opengl-driver/lib",  # NixOS

@@ -4,7 +4,7 @@
 """Find the files of the driver that containers need: libraries, programs, firmware, configuration.
 
 They are found by name in the usual folders, from one question that lists names and reads no file.
-Paths are those that the driver root sees: in a driver container's tree at /run/nvidia/driver they
+Paths are as the driver root sees them: in a driver container's tree at /run/nvidia/driver they
 begin below it (roots.py puts it in front).
 """
 

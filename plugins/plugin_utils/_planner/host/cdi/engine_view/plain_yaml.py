@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read a CDI spec in the form that our generator and nvidia-ctk write, without a YAML parser.
 
-A YAML parser takes longer than the rest of a plan. Only what can be read in one way is read: block
-style, one value a line, the specification's keys in their own case, text that is no number and no
-word of YAML's or stands in quotes without an escape, whole numbers where numbers belong. All else
-is for yaml.py and schema.py, whose document this one equals.
+A YAML parser takes longer than the rest of a plan. A spec is read only if it can be read in one
+way: block style, one value a line, the specification's keys in their own case, and whole numbers
+where numbers belong. Text is in quotes without an escape, or cannot be taken for a number or for a
+word of YAML's. All else is for yaml.py and schema.py, whose document this one equals.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     WORDS,
 )
 
-# Text, in which a colon is no key's as long as neither a blank nor the end of the line follows; a
-# version; a number; text in quotes.
+# Text, in which a colon ends a key only before a blank or the end of the line; a version; a number;
+# text in quotes.
 _TEXT = r"(?:-{0,2}[A-Za-z_]|\.{0,2}/)(?:[A-Za-z0-9_./=,:@+%-]*[A-Za-z0-9_./=,@+%-])?"
 _VALUE = rf'{_TEXT}|[0-9]+\.[0-9]+\.[0-9]+|0|[1-9][0-9]{{0,9}}|"[A-Za-z0-9 _./=,:@+%-]*"'
 HEAD = re.compile(r"(?:#[ -~]*\n)*(?:---\n)?")

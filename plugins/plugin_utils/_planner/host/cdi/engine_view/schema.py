@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fit a document to the shape of a CDI spec, and list what does not fit (specs-go/config.go).
 
-What only some releases of the reference library accept is a problem with a rule of its own;
-releases.py tells which release does. If a number or a truth value is in a place for text, it is the
-text that is written, as library 1.1.1 has it.
+If only some releases of the reference library accept something, that is a problem with a rule of
+its own; releases.py tells which release does. If a number or a truth value is in a place for text,
+it is the text that is written, as library 1.1.1 has it.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class SpecDocument:
 def fit_spec_document(text: YamlDocument) -> SpecDocument:
     """Return the document as engines get it, all releases of the library together.
 
-    `fields` has every field that is there, also those that some releases do not know.
+    `fields` has every field that is there, even if some releases do not know it.
     """
     worker = _Fitter()
     worker.problems += [

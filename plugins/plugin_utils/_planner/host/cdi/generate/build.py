@@ -72,7 +72,7 @@ class Options:
     kind: str = KIND
     cap: str = ""  # of the oldest consumer; '' is unknown
     node_attributes: Attributes = "static"
-    # for a tree without nodes of the driver: name those that the driver would make
+    # for a tree without nodes of the driver: name the nodes that the driver would make
     assume_nodes: bool = False
     features: frozenset[str] = FEATURES
     layout: str = layouts.WORKLOADS

@@ -4,7 +4,7 @@
 """List the parts of a CDI spec that leave a host, place by place with the shape of the value.
 
 These are the parts that this collection judges. Stand-ins replace all other parts. Values of `env`,
-annotations, unknown fields and comments are hidden, and so are arguments of hooks, except those
+annotations, unknown fields and comments are hidden. So are arguments of hooks, except the arguments
 that NVIDIA's own hooks know. The host makes the stand-ins
 (module_utils/_host/projection/documents.py); they break and keep the same rules as what they stand
 for.
@@ -112,7 +112,7 @@ def narrow_spec_question(
     """Return the question, for which only specs in these directories are read, and only what may
     travel.
 
-    known: paths that the asker itself has given; the names in them are no news.
+    known: paths that the asker itself has given, so it knows the names in them.
     """
     keep = {**KEEP, "known": sorted({name for path in known for name in path.split("/") if name})}
     return {**question, "keep": keep, "names": list(SUFFIXES), "inside": list(directories)}

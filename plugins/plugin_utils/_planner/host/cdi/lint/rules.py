@@ -6,7 +6,7 @@ remedy.
 
 `error`: a device is lost, or a container with it does not start or gets no working GPU. `warning`:
 it works, with a risk. `note`: worth knowing. Effects are those of the reference library
-(container-device-interface), of which each engine carries a release.
+(container-device-interface). Each engine carries a release of it.
 """
 
 from __future__ import annotations

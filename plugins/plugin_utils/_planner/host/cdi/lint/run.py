@@ -124,7 +124,7 @@ def report(policy: Policy, obs: Observation, cap: str) -> Report:
     for priority, directory in enumerate(list_lint_directories(policy)):
         problems = list(_check_directory(directory, policy, obs))
         findings += problems
-        # what cannot be listed ends the library's search
+        # a directory that cannot be listed ends the library's search
         stopped = stopped or any(p.rule == "directory" for p in problems)
         for path, answer in _list_answers(directory, policy, obs):
             findings += _check_file(path, answer)
@@ -148,7 +148,7 @@ def report(policy: Policy, obs: Observation, cap: str) -> Report:
 def _list_answers(
     directory: str, policy: Policy, obs: Observation
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    # what cannot be listed is a finding of _check_directory()
+    # _check_directory() reports a directory that cannot be listed
     files = obs.get_answer_or_error(ask_for_lint_files(directory, policy)).get("files") or ()
     return [(str(f["path"]), f) for f in files]
 

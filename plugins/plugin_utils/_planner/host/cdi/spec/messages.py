@@ -51,7 +51,7 @@ NO_CDI_HOOK = Sentence(
     next="Install {package}, or choose another gpufleet_cdi_profile",
 )
 
-# why a document is no spec, or needs a newer reader
+# why a document is not a spec, or needs a newer reader
 SPEC_NEEDS_VERSION = Sentence("spec.needs-version", "{reason} needs {version}")
 SPEC_PART_LACKS = Sentence("spec.part-lacks", "{where} has no {lacking}")
 SPEC_PART_NO_MAPPING = Sentence("spec.part-no-mapping", "{where} is not a mapping")

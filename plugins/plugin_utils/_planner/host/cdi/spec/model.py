@@ -147,7 +147,7 @@ NEEDED = {
 
 
 def convert_spec_to_document(spec: Spec) -> dict[str, Any]:
-    """Return the spec as plain values under CDI's own keys; what is empty is left out."""
+    """Return the spec as plain values under CDI's own keys, without empty ones."""
     document: dict[str, Any] = {"cdiVersion": spec.version, "kind": spec.kind}
     if spec.annotations:
         document["annotations"] = dict(sorted(spec.annotations.items()))

@@ -5,8 +5,8 @@
 beyond what this collection writes.
 
 Node images, NVIDIA's installer and operators write the same name and program. So the entry is
-compared with the one that this collection would write for the host now. Whatever it has beyond that
-was put there by others, who rely on it.
+compared with the one that this collection would write for the host now. Others have put the rest of
+the entry there, and rely on it.
 """
 
 from __future__ import annotations

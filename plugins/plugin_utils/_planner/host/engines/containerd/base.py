@@ -116,7 +116,7 @@ def choose_containerd_base(
     """Choose the first handler that fits: of the same name, the default one, runc, crun, the
     built-in one.
 
-    cri: the CRI table as the files give it; what is built in is no evidence of the node.
+    cri: the CRI table as the files give it; built-in values tell nothing about the node.
     written: the handler of the same name is our own work, so it shows nothing about the node.
     default_before: the default handler from before our first change, for hosts whose default is
     NVIDIA's now.

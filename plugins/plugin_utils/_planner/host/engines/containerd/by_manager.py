@@ -161,7 +161,7 @@ def is_rendered_default_wanted(look: ManagerLook) -> bool:
     """
     if look.decision.default:
         return bool(toml.look_up_toml(look.cri, releases.DEFAULT) == look.decision.handler)
-    # what becomes the default at the next start has to be known then
+    # the default after the next start has to be known then
     return look.policy.set_as_default != "disabled"
 
 

@@ -123,7 +123,7 @@ class FileSet:
 
 @dc.dataclass(frozen=True)
 class ConfigFacts:
-    """The files of which configurations consist, as the host has them.
+    """The files that make up configurations, as the host has them.
 
     files: by path. folders: the files of a pattern. keep: the list of what of them may travel.
     """

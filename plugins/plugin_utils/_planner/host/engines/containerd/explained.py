@@ -291,8 +291,8 @@ def _list_unexplained_handler_keys(sides: Sides) -> list[Path]:
 def _list_strange_keys(sides: Sides, name: str, entry: nvidia_ctk.Entry) -> tuple[Path, ...]:
     """Return the keys of a handler that no handler explains as their copy.
 
-    If the tool's file has nothing to copy from, the tool had nothing: what the others have now came
-    later, or is from this collection.
+    If the tool's file has nothing to copy from, the tool had nothing: the keys of the others came
+    later, or are from this collection.
     From 2.0 on a handler of this name in another file lends it properties that the tool's file does
     not set.
     """

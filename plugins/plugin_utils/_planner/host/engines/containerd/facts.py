@@ -74,12 +74,12 @@ OTHER_PROGRAMS = (
 class DaemonFacts:
     """The facts that tell a host's containerds and their releases.
 
-    found: those that the options mean, else all. unverified: root's processes of its name that
-    break a rule. start: how its unit starts one that does not run. program: its path, '' if there
-    is none. packaged: the version of its package, '' if it is not installed. versions: the version
-    that a program prints, '' if none, by the program and whether its daemon runs; if it runs,
-    reading raises QueryFailed for a program that could not be run. invocations: the start of a
-    unit, by its name. managers: those with a containerd of their own here, running or not.
+    found: the containerds that the options mean, else all. unverified: root's processes of its name
+    that break a rule. start: how its unit starts one that does not run. program: its path, '' if
+    there is none. packaged: the version of its package, '' if it is not installed. versions: the
+    version that a program prints, '' if none, by the program and whether its daemon runs; if it
+    runs, reading raises QueryFailed for a program that could not be run. invocations: the start of
+    a unit, by its name. managers: those with a containerd of their own here, running or not.
     templated: those with a person's template. boot_manager: the one that makes the usual file at
     each boot. image_manager: the one that makes the files of the whole host. others: programs of
     other engines that a look has found.

@@ -68,7 +68,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowe
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import start
 
-# What NVIDIA's packages bring.
+# The number in a version of a package, or in the words of a program.
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}(?:\.\d{1,9})?")
 
 

@@ -88,7 +88,8 @@ class CrioFacts:
     its package, '' if none is installed. where: its places; not known if reading raises PlanError.
     started_with: the main file of the process, whatever the options name. answers: what it says over
     CRI by the method, or the error. banner: what a program prints of its version, by the program's
-    path. settings: those that the daemon runs with, by its program and release. programs_there:
+    path. settings: the settings that the daemon runs with, by its program and release.
+    programs_there:
     whether a handler's program is there, by its path. pods: the answer about the pods that an
     instance has started with some handlers, or the error (get_pods_answer). units: the properties of a unit by its
     name. image_manager: the system whose image has the configuration, None if none does.
@@ -251,7 +252,9 @@ def get_pods_answer(
 
 
 def get_crio_paths_or_usual(policy: Policy, facts: CrioFacts) -> config.CrioPaths:
-    """Return the places; those that the options name, or the usual ones, if they are not known."""
+    """Return the places. If they are not known, these are the ones that the options name, else the
+    usual ones.
+    """
     try:
         return facts.where.value
     except PlanError:

@@ -93,7 +93,7 @@ def plan_docker_without_copy(
     file: ObservedFile,
     doc: json_text.JsonDocument,
 ) -> tuple[Plan, json_text.JsonDocument]:
-    """Plan for a file of which the journal has no copy.
+    """Plan for a file without a copy in the journal.
 
     Only a runtime exactly as we write it is removed. Any other one with our name is from NVIDIA's
     tool or a person.

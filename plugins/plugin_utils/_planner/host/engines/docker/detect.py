@@ -383,8 +383,8 @@ def refuse_docker(
 
 
 def refuse_stopped_docker(facts: docker_facts.DockerFacts, found: Instance) -> Refusal:
-    """Refuse an installed Docker that does not run. If its file is no JSON, the likeliest cause,
-    the refusal names the place.
+    """Refuse an installed Docker that does not run. The likeliest cause is a file that is not JSON,
+    and the refusal names the place in it.
     """
     try:
         facts.documents.get(found.config_path)

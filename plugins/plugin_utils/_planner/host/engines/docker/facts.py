@@ -143,7 +143,9 @@ def _read_whether_snapped(obs: Observation) -> bool:
 
 
 def get_docker_paths_or_usual(policy: Policy, facts: DockerFacts) -> config.DockerPaths:
-    """Return the places; those that the options name, or the usual ones, if they are not known."""
+    """Return the places. If they are not known, these are the ones that the options name, else the
+    usual ones.
+    """
     try:
         return facts.where.value
     except PlanError:

@@ -106,8 +106,9 @@ NOT_LOADED_YET = Sentence(
     "the running containerd has not loaded it, so it is not known whether it works",
     next="Restart {unit} and run again",
 )
-# `nvidia-ctk runtime configure` is no step: it copies the main file alone, so what another file
-# hides or says differs again, and without --set-as-default it takes the default handler away.
+# `nvidia-ctk runtime configure` is not offered as a step: it copies the main file alone, so values
+# that another file hides or sets differ again. Without --set-as-default it takes the default
+# handler away.
 DECIDE_VALUES = (
     "Write the values that are to hold to {place}, remove {path}, and run again: this run adds the handler "
     "itself and restarts the engine, so do not restart it before"
