@@ -25,7 +25,7 @@ if WAY not in WAYS:
 
 
 def count_examples(full):
-    """Return how many examples a test draws in this run, of which a full run draws `full`."""
+    """Return how many examples a test draws in this run, if it draws `full` in a full run."""
     asked = int(os.environ.get("GPUFLEET_EXAMPLES") or 0)
     if asked:
         return asked

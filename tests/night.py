@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tables of which `make test` runs the first rows, and `make nightly` all."""
+"""Tables with rows for the night: `make test` runs the first ones, and `make nightly` all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def leave_rest(mark: pytest.MarkDecorator, rows: Iterable[Any], by_day: int = 1)
 def leave_unless(
     mark: pytest.MarkDecorator, rows: Iterable[Any], by_day: Callable[[Any], bool]
 ) -> list[Any]:
-    """Return the rows for `parametrize`; those that `by_day` refuses have the mark."""
+    """Return the rows for `parametrize`, with the mark if `by_day` refuses them."""
     return [row if by_day(row) else leave(mark, row) for row in rows]
 
 

@@ -206,8 +206,8 @@ class Controller:
             raise Refused("Valid DTSTART required in rrule.")
 
     def judge_launch(self, template: Row, fields: Row, *, whole: bool) -> None:
-        """What is given at launch has to be asked for. whole: what is required has to be given,
-        too, which a workflow does later.
+        """A value that is given at launch has to be asked for. whole: what is required has to be
+        given, too, which a workflow does later.
         """
         questions = {entry["variable"]: entry for entry in self.survey(template).get("spec", [])}
         for name, value in (fields.get("extra_data") or {}).items():

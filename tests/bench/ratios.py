@@ -14,7 +14,7 @@ from tests.bench.stage import GIVE_BACK, OURS, SAVE, Stage, Timed, changed, conv
 
 ROUNDS = 5
 FIRST_ROUNDS = 3  # every round restarts all engines
-MANY = 40  # light hosts: names of those that are up, since it is the controller that is looked at
+MANY = 40  # light hosts: further names of hosts that are up, since the controller is measured
 TASKS = 10  # in one play, so the start of ansible-playbook does not hide what a task takes
 
 
@@ -38,8 +38,8 @@ class Ratio:
 def against_ping(stage: Stage) -> list[Ratio]:
     """Converged hosts, rounds interleaved so that what else the machine does falls on both.
 
-    What the controller spends is without the start of ansible-playbook, which is the same for both
-    and would hide the difference.
+    The controller's time is without the start of ansible-playbook, which is the same for both and
+    would hide the difference.
     """
     changed(stage.host(), stage.hosts)
     found = [

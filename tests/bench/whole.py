@@ -5,8 +5,9 @@
 
     python -m tests.bench.whole [HOSTS...]
 
-All hosts are names of one host of the lab, reached by OpenSSH at one sshd. What they answer was kept from that host in a rollout before
-(tests/bench/stand_in.py), so a host costs its machine a few milliseconds, and the controller all that a real one costs it.
+All hosts are names of one host of the lab, reached by OpenSSH at one sshd. Their answers were kept
+from that host in a rollout before (tests/bench/stand_in.py). So a host costs its machine a few
+milliseconds, and the controller all that a real one costs it.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ FORKS = 10
 class Whole:
     """Milliseconds of the controller's processor time for a host, the start of ansible-playbook included.
 
-    workers: the processes that Ansible makes for a host, besides those that it makes once for all.
+    workers: the processes that Ansible makes for a host, without the ones that it makes once for
+    all.
     """
 
     playbook: str
@@ -301,7 +303,7 @@ def compare(crowd: Crowd, rounds: int) -> list[Whole]:
 def find_usual(workers: Mapping[str, int]) -> int:
     """Return the number of processes of most hosts.
 
-    Those that are made once for all are made for the first host.
+    The first host also gets the processes that Ansible makes once for all.
     """
     return Counter(workers.values()).most_common(1)[0][0]
 

@@ -121,9 +121,7 @@ def growth() -> tuple[Ratio, ...]:
 
 
 def fleet_of(lying: int) -> list[str]:
-    """Lay out 1 000 hosts, of which the first say 10 MB in one value of their row and 10 MB of
-    advice.
-    """
+    """Lay out 1 000 hosts. The first ones say 10 MB in one value of their row, and 10 MB of advice."""
     row = {
         "engine": "containerd 1.7.24",
         "gpus": "8x NVIDIA H100",

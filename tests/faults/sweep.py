@@ -197,8 +197,8 @@ class Seen:
     """States of a host from which the next run is known to reach the new state, and the one after
     it the old one.
 
-    What these two runs do is decided by what they find. So they are run if something new is found,
-    and after every n-th try all the same.
+    These two runs decide by what they find. So they are run if something new is found, and after
+    every n-th try all the same.
     """
 
     every: int = EVERY
@@ -303,7 +303,7 @@ def outage(victim: Victim, both: Sides, point: Point, seen: Seen | None = None) 
 def evenly(points_: Sequence[Point]) -> list[tuple[int, Point]]:
     """Return all points with their numbers, from coarse to fine.
 
-    Wherever one stops, those that were tried are spread over the whole.
+    However early a sweep stops, its points are spread over the whole.
     """
     bits = max(len(points_) - 1, 1).bit_length()
     order = sorted(range(1 << bits), key=lambda number: int(f"{number:0{bits}b}"[::-1], 2))

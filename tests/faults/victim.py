@@ -4,9 +4,9 @@
 """A lab host on which a transaction is made to fail: the action's own code, with the lab's door in
 the place of SSH.
 
-What runs on the host is what the action sends, byte for byte but for the seconds of a probation. It
-may run under strace, which kills it at a given system call, or lets that call fail. Everything that
-a try changed is put back from copies; the host is not booted again.
+The host runs what the action sends, byte for byte but for the seconds of a probation. It may run
+under strace, which kills it at a given system call, or lets that call fail. Everything that a try
+changed is put back from copies; the host is not booted again.
 """
 
 from __future__ import annotations

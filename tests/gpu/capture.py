@@ -29,7 +29,7 @@ DISTRIBUTION = (
 
 
 class BadCapture(ValueError):
-    """A file that is no capture: a code, and one sentence."""
+    """A file that is not a capture: a code, and one sentence."""
 
     def __init__(self, code, sentence):
         super(BadCapture, self).__init__(sentence)

@@ -158,7 +158,7 @@ class Change:
             write_notes([*self.begun, *failed])
 
     def undo(self, one: Begun) -> None:
-        """Undo one change. What a program has left may be another now, and stays then."""
+        """Undo one change. A thing that a program has left may be another now, and stays then."""
         if one.folder:
             if not self.left or (os.path.isdir(one.folder) and os.listdir(one.folder)):
                 self.use_folder(one.folder)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Let the processes of a control group open some devices only, as an OCI runtime does.
 
-cgroup v2 has no file for that: a program of BPF judges each open(2). What the kernel refuses is
+cgroup v2 has no file for that: a program of BPF judges each open(2). A refusal of the kernel is
 raised as OSError. Standard library only, Python 3.6.
 """
 

@@ -314,8 +314,8 @@ def try_open(path):
 
 
 def limit_devices(group, nodes):
-    """Allow this process the nodes of the spec, and those that all containers have. Return "", or
-    why the kernel has no such rules for it.
+    """Allow this process the nodes of the spec, and the nodes that all containers have. Return "",
+    or why the kernel has no such rules for it.
     """
     allowed = list(USUAL.values()) + [(major, minor) for major, minor, _mode in nodes.values()]
     try:

@@ -109,8 +109,8 @@ def read_smi(table, listed):
 
 
 def compare(first, second):
-    """Return what two sources tell differently, as [field, of the first, of the second]. What one
-    of the two does not tell is no difference.
+    """Return what two sources tell differently, as [field, of the first, of the second]. A field
+    that only one of them tells is left out.
     """
     found = []
     if first["driver"] != second["driver"]:

@@ -8,7 +8,7 @@ Standard library only, Python 3.6.
 
 SCHEMA = 1
 SAME, DIFFERS, FAILED, SKIPPED = "same", "differs", "failed", "skipped"
-# Exit statuses. What ends the program before a report is written has a sentence of its own.
+# Exit statuses. An error that ends the program before it writes a report has a sentence of its own.
 STATUSES = {
     SAME: 0,
     DIFFERS: 1,

@@ -218,7 +218,7 @@ def blanked(value, names, secrets=(), accounts=()):
 
 
 def list_secrets(library=""):
-    """Return what only this machine has, by kind: {kind: texts}. What cannot be read is not in it."""
+    """Return what only this machine has, by kind: {kind: texts}. Unreadable things are not in it."""
     found = list_secrets_without_driver()
     for kind, texts in list_gpu_secrets(library).items():
         found[kind] = drop_empty(found.get(kind, []) + texts)

@@ -118,7 +118,7 @@ def iterate_edit_facts(device: str, edits: Edits, host: Callable[[str], str]) ->
 def compare_facts(
     theirs: frozenset[Fact], ours: frozenset[Fact]
 ) -> dict[str, list[tuple[str, Fact]]]:
-    """Return, by topic, the facts that only one of the two has. '' holds those that no topic
+    """Return, by topic, the facts that only one of the two has. '' holds the facts that no topic
     explains.
     """
     found: dict[str, list[tuple[str, Fact]]] = {}

@@ -235,7 +235,7 @@ def ask_ctk(program: str, mode: str) -> Mapping[str, Any]:
 
 
 def compare(program: str, mode: str, ours: Spec) -> dict[str, Any]:
-    """Return the differences from nvidia-ctk's spec by topic; "" has those that no topic explains."""
+    """Return the differences from nvidia-ctk's spec by topic, and the unexplained ones at ""."""
     try:
         document = ask_ctk(program, mode)
     except ValueError as error:

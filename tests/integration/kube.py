@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real Kubernetes of three converged hosts: an engine with CDI, one without, CRI-O. What is
-rendered is applied there, and pods run.
+"""A real Kubernetes of three converged hosts: an engine with CDI, one without, CRI-O. The rendered
+files are applied there, and pods run.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class TreeHost(trees.TreeHost):
 
 
 def ctk(tree: Tree, release: str, *flags: str) -> None:
-    """Run NVIDIA's tool on a tree. What it takes for containerd is that of the tree."""
+    """Run NVIDIA's tool on a tree. It takes the containerd of the tree for the host's."""
     if shutil.which("go") is None:
         pytest.skip("NVIDIA's tool is built with Go, and there is no Go here")
     engine = tree.home / "containerd"

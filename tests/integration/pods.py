@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Pods on nodes of the lab's Kubernetes: what they were given, and what the kubelet or engine
-reports of those that do not start.
+reports if one does not start.
 """
 
 from __future__ import annotations

@@ -242,9 +242,7 @@ FORGED = {
 def test_nothing_is_installed_from_a_forged_archive(
     fleet: Fleet, archive: Path, name: str, old: bytes, new: bytes, says: str
 ) -> None:
-    """Whoever makes a manifest can make it fit. The repository's own signature is what apt
-    believes.
-    """
+    """The maker of a manifest can make it fit. The repository's own signature is what apt believes."""
     options = {
         "bundle_file": str(forged(archive, name, old, new)),
         "toolkit_key_fingerprint": fingerprint(),
@@ -256,8 +254,8 @@ def test_nothing_is_installed_from_a_forged_archive(
 
 
 def test_a_host_without_a_repository_is_converged(fleet: Fleet, archive: Path) -> None:
-    """Check mode, the change, nothing left to do, and everything taken back. What a forged archive
-    has left is mended by the right one.
+    """Check mode, the change, nothing left to do, and everything taken back. The right archive
+    mends what a forged one has left.
     """
     own = {"bundle_file": str(archive), "toolkit_key_fingerprint": fingerprint()}
     before = fleet.tree(HOST, "/etc", "/var/lib/apt", "/var/lib/dpkg")

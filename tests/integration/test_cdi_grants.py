@@ -42,7 +42,7 @@ pytestmark = [
 
 NAMES = ("index", "uuid", "type-index")
 STRATEGIES = [word for name in NAMES for word in ("--device-name-strategy", name)]
-# How each fact of a spec counts: numbers and order are no grant.
+# The facts of a spec that grant something. Numbers and order do not.
 GRANTS = frozenset(("node", "mount", "env", "link", "hook", "group"))
 CUDA = frozenset(("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"))
 DRIVER = trees.Layout(
@@ -158,8 +158,8 @@ def test_no_name_gives_more_than_upstream_s_and_each_gives_what_cuda_needs(
 
 
 def assert_workloads(host: Host, theirs: Grants) -> None:
-    """The same names. Shared GPUs have the names of the dedicated ones; those by MPS bring the way
-    to their daemon, which is no node.
+    """The same names. Shared GPUs have the names of the dedicated ones. With MPS, they bring the
+    way to their daemon, which is not a node.
     """
     found = host.ours(layouts.WORKLOADS)
     named = set(found) - {"all"} if len(found) == 1 else set(found)

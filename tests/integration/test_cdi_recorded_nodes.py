@@ -35,7 +35,7 @@ BY_NIGHT = pytest.mark.nightly(
     "profiles and names differ alike on all nodes; by day each node has one of each"
 )
 NODES = recorded.nodes()
-# What differs most: MIG, and domains and minors that are no other node's.
+# The nodes that differ most: one with MIG, and one with domains and minors that no other node has.
 FEW = ("h100-mig-enabled", "vrnvl72")
 EVERYWHERE = {spec_facts.NODE_NUMBERS}
 OF_WHOLE_GPUS = {*EVERYWHERE, spec_facts.MEMORY_LIMITS}

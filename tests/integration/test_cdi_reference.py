@@ -116,8 +116,8 @@ def loaded(
 
 
 def is_broken_behind(data: bytes) -> bool:
-    """Tell whether what follows the document is no YAML: release 1.1.1 reads some of it, and as
-    much as its scanner needs.
+    """Tell whether the text after the document is not YAML: release 1.1.1 reads some of it, as much
+    as its scanner needs.
     """
     ended = False
     try:
@@ -490,7 +490,7 @@ def test_directories_as_they_lie_on_a_disk(judges: Judges, tmp_path: Path) -> No
     """A link in place of a directory is followed from 1.1.1 on; one above it always, and one in
     place of a file as well.
 
-    What cannot be listed is nothing up to 1.1.0, and the end of the search in 1.1.1.
+    A directory that cannot be listed counts as empty up to 1.1.0, and ends the search in 1.1.1.
     """
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a.yaml").write_bytes(SPEC)

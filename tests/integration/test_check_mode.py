@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What --check --diff announces is what the run that follows does, host by host."""
+"""A run does what --check --diff has announced, host by host."""
 
 from __future__ import annotations
 

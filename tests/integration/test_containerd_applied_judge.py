@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is planned for containerd is applied by the host side, and given back byte for byte, also
+"""The host side applies the plans for containerd, and gives the files back byte for byte, also
 after another release has come.
 """
 

@@ -55,8 +55,7 @@ class Needs:
 
 
 LOOK = {"gpufleet.nvidia.host": {"toolkit_repository": ""}, "register": "gpufleet_host_result"}
-# Stands for an installed package, of which check mode asks no more than that its programs are
-# there.
+# Stands for an installed package. Check mode asks only whether the programs of one are there.
 PROGRAM = "printf '#!/bin/sh\\n' >/usr/bin/{0}; chmod 755 /usr/bin/{0}; "
 # The default is NVIDIA's public repository, which a test does not reach.
 MIRROR = {

@@ -122,7 +122,7 @@ def test_nothing_is_left_on_the_machine(inside: Mapping[str, Any]) -> None:
     assert "gpufleet" not in sources
 
 
-# A kernel without overlay. What a user's link leads to is written where the link is followed.
+# A kernel without overlay. A write to a user's link goes where the link leads.
 WITHOUT_OVERLAY = """
 import errno, json, sys
 sys.path.insert(0, sys.argv[1])

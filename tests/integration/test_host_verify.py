@@ -300,7 +300,7 @@ def test_an_image_that_is_not_there_is_said_with_the_way_to_load_it(
     assert "ctr -n k8s.io images import" in result["msg"]
 
 
-# Hosts with runc, with crun and with Docker, each of which says in its own words what it lacks.
+# Hosts with runc, with crun and with Docker. Each says in its own words what it lacks.
 LACKING = ("check-21", "check-24", "check-crio", "check-docker")
 FIND_CUDA = "find /usr/lib -name 'libcuda.so.*.*' -type f"
 

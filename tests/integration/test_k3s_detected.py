@@ -93,8 +93,8 @@ def test_more_goes_into_a_template_and_comes_back_by_state_absent(fleet: Fleet, 
 
 
 def test_a_template_that_its_release_cannot_read_is_taken_back(fleet: Fleet) -> None:
-    """Releases before August 2023 have no base: k3s does not start with such a template. What it
-    renders by itself is there again.
+    """Releases before August 2023 have no base: k3s does not start with such a template. Its own
+    rendered handlers are there again.
     """
     place = f"/run/systemd/system/{UNITS[OLD]}.d"
     unreadable = f"ExecStartPre=/usr/bin/test ! -e {TEMPLATES[OLD]}"

@@ -129,7 +129,7 @@ def test_a_whole_document_that_nobody_imports_has_no_effect_and_stays(
     assert tree_host.plan("present").empty
 
 
-# The same, of which 1.17 makes the main file. What 2.3 and newer print imports
+# The same, with a main file that 1.17 makes. The one that 2.3 and newer print imports
 # /etc/containerd/conf.d, which is not below this test's tree.
 PRINTED = [c for c in MATRIX if c[0] in list_distinct("2.3") and c[2] == FLAGS[-1]]
 

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a GPU Operator's toolkit left beside containerd's main file goes once it is gone, and
-containerd judges what is in force then.
+"""The drop-in of a GPU Operator's toolkit beside containerd's main file goes once the toolkit is
+gone. containerd judges what is in force then.
 
 The toolkit container makes its handlers by the rules of nvidia-ctk, three of them with programs of
 its own directory; so the file is that of the real nvidia-ctk 1.20, with its handler three times. No

@@ -149,8 +149,8 @@ class Scene:
         }
 
     def rollout(self, *arguments: str, around: Sequence[str] = (), **more: Any) -> Run:
-        """What the killed run has left of itself is there for the ones after it, and for no other
-        rollout of this machine.
+        """The runs after a killed one find what it has left, and no other rollout of this machine
+        does.
         """
         variables, home = {**self.variables, **more}, {"ANSIBLE_HOME": str(self.place / "home")}
         trees = ["-i", str(self.place / "more.json"), *arguments]

@@ -75,7 +75,7 @@ class Kube:
         )
 
     def web(self, replicas: int, available: int) -> None:
-        """A service of so many pods, of which a disruption budget keeps some available."""
+        """A service of so many pods. A disruption budget keeps some of them available."""
         label = {"app": WEB}
         # as first process it has to handle SIGTERM itself
         command = [

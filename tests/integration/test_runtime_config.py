@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What containerd tells the kubelet of the cgroup driver (CRI's RuntimeConfig), asked of daemons
-that run, is what the planner says that it is, and our default handler does not change it.
+"""The planner knows which cgroup driver containerd tells the kubelet (CRI's RuntimeConfig), by
+daemons that run. Our default handler does not change it.
 """
 
 from __future__ import annotations

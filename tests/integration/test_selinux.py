@@ -123,7 +123,7 @@ def astray(root: Path) -> list[str]:
 
 
 def test_what_is_new_gets_the_label_that_the_policy_has_for_its_place(host: Path) -> None:
-    """Directories as well, most of which are not there before."""
+    """Directories as well. Most of them are not there before."""
     assert astray(host) == []
     change(host, *map(write, WRITTEN))
     assert {path: label(host, path).split(":")[2] for path in WRITTEN} == WRITTEN
@@ -156,7 +156,7 @@ def test_without_the_policys_program_what_is_new_gets_the_label_of_its_directory
 
 
 def test_a_place_that_the_policy_leaves_alone_is_as_its_directory(host: Path) -> None:
-    """matchpathcon says <<none>> of it, which is no label."""
+    """matchpathcon says <<none>> of it, which is not a label."""
     path = "/run/cdi/gpufleet-gpu.json"
     assert "<<none>>" in inside(host, "matchpathcon", "-n", path)
     change(host, write(path))

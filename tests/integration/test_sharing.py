@@ -146,8 +146,8 @@ def test_what_contradicts_the_host_changes_nothing(fleet: Fleet) -> None:
     assert (fleet.tree(HOST), modes(fleet)) == (before, found)
 
 
-# A kernel that has (or has not) NVIDIA's driver, as udev sees it. What stands for /sys is a
-# directory, which udev says that it accepts.
+# A kernel that has (or has not) NVIDIA's driver, as udev sees it. A directory stands for /sys, and
+# udev says that it accepts it.
 UDEV_TEST = """
 mount -t tmpfs sys /sys; mkdir -p /sys/class /sys/bus/pci/drivers/{driver}; touch /sys/bus/pci/drivers/{driver}/uevent
 SYSTEMD_DEVICE_VERIFY_SYSFS=0 udevadm test --action={action} /sys/bus/pci/drivers/{driver} 2>/dev/null"""

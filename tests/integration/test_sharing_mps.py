@@ -221,8 +221,8 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     ]
     fleet.shell(HOST, "docker rm -f tenant")
 
-    # What the daemon writes through a link of theirs ends at no disk: it has the driver's devices,
-    # and those that every service has.
+    # The daemon writes to no disk through a link of theirs: it has the driver's devices, and the
+    # devices that every service has.
     fleet.shell(HOST, "[ -e /srv/tree/dev/disk ] || mknod /srv/tree/dev/disk b 7 0")
     group = fleet.shell(
         HOST, f"systemctl show -p ControlGroup --value gpufleet-mps@{uuids[0]}.service"

@@ -174,8 +174,8 @@ GO_TOOLS: dict[str, GoTool] = {
             "libsqlite3",
         ),
     ),
-    # The engine's releases are no modules; v2.0.0-beta.24 is of the day of 29.8.1. The client is the
-    # newest that compiles as a module: later ones do not state their release of Go.
+    # The engine's releases are not modules; v2.0.0-beta.24 is of the day of 29.8.1. The client is
+    # the newest that compiles as a module: later ones do not state their release of Go.
     "docker-29": GoTool(
         stamps=(
             ("github.com/moby/moby/v2/dockerversion.Version", "29.8.1"),

@@ -442,7 +442,7 @@ def take_leftovers_away() -> list[str]:
 
 
 def take_all_away() -> tuple[list[str], list[tuple[str, claims.Owner]]]:
-    """Remove all labs of this checkout but those that a living process uses.
+    """Remove the labs of this checkout that no living process uses.
 
     Return the names of the removed labs, and the name and owner of each lab that is left.
     """

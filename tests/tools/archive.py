@@ -6,9 +6,9 @@ galaxy-importer judge it.
 
     archive.py [--judge]        prints where the archive is; --judge runs galaxy-importer on it
 
-The files are those that git tracks, as they are now. `ansible-galaxy collection build` writes the
-time of the build into its archive (into two entries and into gzip's header). It lists the files in
-the order in which the file system names them. So the entries are packed once more, each with the
+The archive has the files that git tracks, as they are now. `ansible-galaxy collection build` writes
+the time of the build into its archive (into two entries and into gzip's header). It lists the files
+in the order in which the file system names them. So the entries are packed once more, each with the
 time of the last commit, and with a sorted list.
 """
 

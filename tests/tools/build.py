@@ -71,7 +71,7 @@ def list_compiled(left_out: Container[str]) -> Iterator[tuple[str, Build]]:
 
 
 def list_environments(groups: Iterable[str]) -> Iterator[tuple[str, Build]]:
-    """Yield the name and the build of environments, with those that ansible-test makes itself."""
+    """Yield the name and the build of each environment, also if ansible-test makes it itself."""
     for group in groups:
         yield f"environment {group}", functools.partial(ensure_environment, group)
     yield "environments of ansible-test", prepare_sanity

@@ -304,7 +304,7 @@ def judge_promise(
     if new is None:
         return ContractChange(name, BREAKING, "is gone")
     if old is None:
-        # A correction may bring a code, so a new one is no reason for a fragment.
+        # A correction may bring a code, so a new one needs no fragment.
         kind = NONE if name.startswith("code ") else judge_addition(name, new)
         return ContractChange(name, kind, "is new")
     changed = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))

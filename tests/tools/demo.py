@@ -9,8 +9,8 @@ In between a change goes wrong while the host cannot be reached.
     demo.py [--fleet NAME] [--cluster] [--keep]
 
 NAME is a file of tests/lab/fleets: debian, the default, has engines as Debian packages them;
-engines has those that have to be built from source, which takes 20 minutes, and all every manager
-and package manager besides. --cluster ends with a Kubernetes of two more hosts, which is built from
+engines has more of them, whose build from source takes 20 minutes; all has every manager and
+package manager besides. --cluster ends with a Kubernetes of two more hosts, which is built from
 source, too. --keep leaves the hosts running afterwards.
 """
 

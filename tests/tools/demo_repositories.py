@@ -37,7 +37,7 @@ def write(lab: Lab, place: Path) -> Path:
 
 
 def groups(rpm: list[str]) -> dict[str, Any]:
-    """Return the inventory of all hosts, with the group of those that use rpm."""
+    """Return the inventory of all hosts, with a group for the hosts that use rpm."""
     site = f"http://{aptrepo.ADDRESS}:{aptrepo.PORT}"
     of_rpm = {
         "rpm_nodes": {

@@ -31,8 +31,8 @@ WHOLE = "test_each_release"
 MEASURED, BY_HAND = "measured", "seen by hand"
 RECORDED, IMITATED = "recorded", "imitated"
 CONFIRMED = (MEASURED, BY_HAND)
-# Each part with the page about it and such a word. The machines of the first word are those that
-# `make gpu` measured, those of the second are named.
+# Each part with the page about it and such a word. `make gpu` measured the machines of the first
+# word, and the machines of the second are named.
 PARTS = (
     ("CDI specs of a host: device nodes, libraries, firmware, answers of NVML", "cdi.md", MEASURED),
     ("containers of a spec: only its nodes can be opened", "cdi.md", MEASURED),

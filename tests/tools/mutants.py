@@ -200,7 +200,7 @@ def judge_all(sites: Sequence[Site], executed: Executed) -> Iterator[tuple[Site,
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Judge a sample of mutants and name those that no test notices."""
+    """Judge a sample of mutants and name the ones that no test notices."""
     parser = argparse.ArgumentParser(
         prog="mutants.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -33,8 +33,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.var
 
 HERE = "gpufleet.nvidia."
 SPEC_KEYS = ("type", "elements", "choices", "required", "default")
-# A role's entry points, each with its module. What the look of refresh_cdi decides is given to
-# cdi_spec by hand.
+# A role's entry points, each with its module. cdi_spec gets by hand what the look of refresh_cdi
+# decides.
 ENTRIES: Mapping[str, Mapping[str, str]] = {
     "host": {"look": "host_info", "main": "host", "refresh_cdi": "host_info"},
     "verify": {"main": "host_verify"},
@@ -49,7 +49,7 @@ BY_HAND: Mapping[str, frozenset[str]] = {
     "drain": frozenset({"drained", "results", "state"}),
     "kubernetes_objects": frozenset({"results"}),
 }
-# Variables of a role that are no option of its module, since they are about its tasks.
+# Variables of a role that are not options of its module, since they are about its tasks.
 OF_TASKS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "drain": {
         "gpufleet_drain_delegate": {

@@ -132,7 +132,7 @@ def policy(root: Path, **more: object) -> Policy:
 def request(wanted: Policy, questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a request as of a task with `environment: {FAKE_NVML: ...}`.
 
-    What the host runs gets the variables that the task names, and no others.
+    The host's program gets the variables that the task names, and no others.
     """
     return {"schema": 1, "root": wanted.root, "questions": questions, "environment": ["FAKE_NVML"]}
 

@@ -57,7 +57,7 @@ def target(name: str, load: float = BUSY) -> Part:
 def pytest_part(name: str, load: float, *tests: str) -> Part:
     """Return a part that runs some of the tests.
 
-    What they print goes to a file, so their durations disturb no reader. All durations stand beside
+    Their output goes to a file, so their durations disturb no reader. All durations stand beside
     it, for durations.py.
     """
     report = f"--junitxml={LOGS / name_file(name, 'xml')}"
@@ -374,8 +374,8 @@ def parts() -> list[Part]:
 
 
 def nightly() -> list[Part]:
-    """Return the parts of `make nightly`: those of `make test`, with all that is drawn, and those
-    that it leaves out.
+    """Return the parts of `make nightly`: the parts of `make test`, with all that is drawn, and the
+    parts that it leaves out.
     """
     longest = [mutants(), *played()[:3], *fast()[:4], *releases()]
     return all_parts([*longest, *played()[3:], *fast()[4:]])

@@ -67,7 +67,7 @@ def make_release(root: Path, version: str) -> Path:
 
 
 def make_in(base: Path, root: Path, version: str, maker: Mapping[str, str]) -> Path:
-    """Make a release in a folder beside those that are there, and put it among them in the end.
+    """Make a release in a folder beside the earlier ones, and put it among them in the end.
 
     maker: git's variables for who commits.
     """

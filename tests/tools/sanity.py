@@ -267,7 +267,7 @@ def main(arguments: list[str]) -> int:
     if any(path.match("tests/sanity/ignore*") for path in files):
         print("sanity.py: tests/sanity/ignore* is not welcome here: mend what it would hide")
         return 1
-    # all files are more than those that users get
+    # users get fewer files than there are
     names = arguments or [*CORES[:-1], SETS[-1]]
     results = [alone(name, files if name.endswith(WHOLE) else shipped(files)) for name in names]
     return 0 if all(results) else 1

@@ -8,7 +8,7 @@
 Every line is the command's own. --show keeps the lines from the first that matches FROM to the one
 before the line that matches TO; three dots stand for what lies between. --prompt is what a reader
 would type, if the command itself has more, such as a lab around it. README's picture is of three
-hosts of the lab, of which k3s is imitated:
+hosts of the lab. Its k3s is imitated:
 
     COLUMNS=108 terminal.py docs/plan.svg --prompt 'ansible-playbook -i inventory gpufleet.nvidia.plan' \\
         --show '^HOST ' '^  /' --show '^  /etc/containerd/config.toml' container_annotations --show default_runtime_name '^  /' \\

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tables of docs/compatibility.md about other people's Ansible, from those that the tests play."""
+"""The tables of docs/compatibility.md about other people's Ansible, from the ways that the tests
+play.
+"""
 
 from __future__ import annotations
 

@@ -257,8 +257,8 @@ def obs(
 ) -> Observation:
     """Return an observation of a host with these parts.
 
-    commands: by "argv joined", stdout or a whole answer. cri: by "Status:/socket", an answer, of
-    which what is listed arrives.
+    commands: by "argv joined", stdout or a whole answer. cri: by "Status:/socket", an answer, and
+    its listed parts arrive.
 
     packages: by name, the version or None. like: those of the driver, as the host lists them.
     """

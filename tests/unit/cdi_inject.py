@@ -166,7 +166,7 @@ def _node(
 def _filled(node: Value, host: Mapping[str, HostNode], library: LibraryRelease) -> dict[str, Any]:
     """Return a device as fillMissingInfo completes it.
 
-    What the spec leaves out comes from the host's node, and what it contains wins.
+    Values that the spec leaves out come from the host's node, and values of the spec win.
     """
     device: dict[str, Any] = {
         "path": node.get("path", ""), "type": node.get("type", ""), "major": node.get("major", 0), "minor": node.get("minor", 0),

@@ -4,7 +4,7 @@
 """Judges what is less afterwards, by a rule of its own over two CRI tables, and draws
 configurations with differing handlers.
 
-The tables are those that containerd prints (`config dump`), or that its files add up to.
+containerd prints the tables (`config dump`), or its files add up to them.
 """
 
 from __future__ import annotations

@@ -182,8 +182,8 @@ def build(report: Report, tree: Tree) -> None:
 
 
 def _set_modes(root: Path) -> None:
-    """Give files and directories the same modes whatever the checkout's are. What may be executed
-    stays so.
+    """Give files and directories the same modes whatever the checkout's are. An executable file
+    stays executable.
     """
     root.chmod(0o755)
     for path in root.rglob("*"):

@@ -86,7 +86,7 @@ IDENTIFYING = {
     "serial or PDI": r"(?<![\d.a-f])\d{9,}(?![\d.a-f])",
     "digest or machine id": r"(?<![0-9a-f])[0-9a-f]{32,}(?![0-9a-f])",
 }
-# Texts of the loader's cache are no texts; 4294967295 is a setting of the driver's.
+# Texts of the loader's cache are left out; 4294967295 is a setting of the driver's.
 NUMBERS = {"4294967295"}
 
 

@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "driver.md").read_text()
 BLOCKS = [yaml.safe_load(block) for block in re.findall(r"(?ms)^```yaml\n(.*?)^```", PAGE)]
-# Sentences of a hold that are no refusal.
+# Sentences of a hold that do not refuse anything.
 SHOWN = {
     "hold.wanted",
     "hold.record",

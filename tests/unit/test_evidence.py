@@ -38,7 +38,7 @@ def test_each_kind_of_host_is_booted_by_a_test(tool: Any) -> None:
 
 
 def test_each_release_of_an_engine_has_its_whole_story(tool: Any) -> None:
-    """What the lab has of a package manager, of a manager or of two engines is not a release."""
+    """A package manager, a manager or two engines of the lab are not a release."""
     engines = ("containerd", "crio", "docker", "podman")
     others = ("-dnf", "-dnf5", "-zypper", "crio-1.34-containerd-1.7")
     releases = {

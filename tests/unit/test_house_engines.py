@@ -46,8 +46,8 @@ def find_named_engines(path: Path) -> set[str]:
 
 
 def test_no_engine_is_a_case_of_its_own_outside_its_package() -> None:
-    """What differs between engines is asked of their traits, so a new one is a package and a row
-    there.
+    """Code asks an engine's traits how it differs from others, so a new engine is a package and a
+    row there.
     """
     assert find_breaches(ELSEWHERE, find_named_engines) == {}
 
@@ -63,7 +63,7 @@ ASKED_BY_CONSTANT = {
     "host/seen_host.py": {"DOCKER"},
     "host/verification/cases.py": {"CONTAINERD"},
 }
-# Its rows say of which engine they are, and import the constants for that.
+# Its rows name their engine, and import the constants for that.
 ROWS_OF_ENGINES = "host/known_bad/table.py"
 ENGINE_CONSTANTS = {key for key in vars(traits) if vars(traits)[key] in [*traits.TRAITS]}
 PACKAGES = {f"{PLANNER}host.engines.{getattr(traits, key)}": key for key in ENGINE_CONSTANTS}
@@ -71,7 +71,7 @@ PACKAGES = {f"{PLANNER}host.engines.{getattr(traits, key)}": key for key in ENGI
 
 def list_branches(tree: ast.Module) -> list[ast.AST]:
     """Give the functions of a file, and what it calls by another name. A row of a table that has
-    each engine is no branch.
+    each engine is not a branch.
     """
     inner = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
     aliases = [

@@ -148,8 +148,8 @@ def find_impure(path: Path) -> list[str]:
 
 
 def test_the_planner_is_pure() -> None:
-    """The planner touches no file, process, connection or clock, and knows nothing of Ansible. What
-    actions share may do so.
+    """The planner touches no file, process, connection or clock, and knows nothing of Ansible. The
+    code that actions share may do so.
     """
     assert find_breaches(list_sources("plugin_utils", "_planner"), find_impure) == {}
 

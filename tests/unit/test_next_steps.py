@@ -70,8 +70,8 @@ def steps(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def text(value: ast.expr) -> str | None:
-    """The words of a literal, with {} for a value; None for what is no literal, of which the value
-    takes care.
+    """The words of a literal, with {} for a value; None if it is not a literal, since the value
+    takes care of that.
     """
     if isinstance(value, ast.Constant):
         return value.value if isinstance(value.value, str) else None

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which module has which option: those that have an effect on it. And what stands for GPUs on test
-hosts, which is no option at all.
+"""Each module has the options that have an effect on it. The stand-ins for GPUs on test hosts are
+not options at all.
 """
 
 from __future__ import annotations
@@ -370,7 +370,7 @@ def test_with_the_variable_all_hosts_have_what_stands_for_gpus(
 def test_a_step_has_its_own_options_and_no_places_of_test_hosts(
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a step hands on, such as the user's own check, takes no other options."""
+    """A value that a step hands on, such as the user's own check, takes no other options."""
     spec = arguments.derive_step_spec(step)
     given = {
         name: option["choices"][0] if "choices" in option else OF_TYPE[option["type"]]

@@ -171,8 +171,8 @@ def explain_wrong_setting(name: str, value: Any, contract: Mapping[str, Any]) ->
 
 
 def list_wrong_settings(text: str) -> list[str]:
-    """List the settings on a page that no run would accept. A block that is no whole document shows
-    a part of one, and is left out.
+    """List the settings on a page that no run would accept. A block that is not a whole document
+    shows a part of one, and is left out.
     """
     wrong = []
     for indent, block in SETTINGS.findall(text):

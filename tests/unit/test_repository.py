@@ -1,9 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a visitor of the repository finds beside the code names things that are there, and runs what
-the Makefile runs.
-"""
+"""The files beside the code name things that are there, and run what the Makefile runs."""
 
 from __future__ import annotations
 

@@ -391,7 +391,7 @@ BESIDE_POLICY = {
 
 @pytest.mark.parametrize("module", sorted({*GROUP} - {"host_verify"}))
 def test_an_option_reaches_the_policy(module: str) -> None:
-    """One that is documented and is no field of it would be taken, and would do nothing."""
+    """A documented one that is not a field of it would be taken, and would do nothing."""
     fields = {field.name for field in dc.fields(Policy)}
     beside = {"transport", *BESIDE_POLICY.get(module, set())}
     assert {*arguments.derive_argument_spec(module)} - (fields - beside) == beside

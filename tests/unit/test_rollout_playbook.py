@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 PLAYS = yaml.safe_load((PLAYBOOKS / "rollout.yml").read_text())
 LIMIT = "{{ gpufleet_rollout_host_timeout | default(0) | int }}"
-# Everything that a batch may need. What it does not need is left out in the same order.
+# Everything that a batch may need. Steps that it does not need are left out, in the same order.
 FILES = steps_of_batch.choose_files(
     steps_of_batch.Needs(
         ends=False, drains=True, soaks=True, clusters=True, verifies=True, check=False

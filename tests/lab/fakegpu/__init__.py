@@ -6,8 +6,8 @@ inventory of a few lines.
 
 `inventory` reads a host's entry of a fleet file. `tree` returns the files that follow from it (a
 pure function). `install` puts them into a host's root. The trees of /proc and /sys lie under
-/opt/fakegpu, since nothing can be put into the real ones. What NVIDIA's own tools read in /proc is
-mounted over it at boot.
+/opt/fakegpu, since nothing can be put into the real ones. A boot mounts the files that NVIDIA's own
+tools read in /proc over it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ..artefacts import cached, digest, run
 from . import driver, packaged
-from .packaged import TOP as TOP  # for those who read what a host has
+from .packaged import TOP as TOP  # for code that reads what a host has
 
 HERE = Path(__file__).resolve().parent
 NVIDIA_SMI = HERE / "nvidia-smi"

@@ -325,8 +325,8 @@ def test_maintainer_scripts_parse(script: Path) -> None:
 
 
 def test_every_layer_of_a_single_test_is_built_before_the_tests() -> None:
-    """The step before the parts builds those that roots.MORE_LAYERS names, and a part may build
-    none.
+    """The step before the parts builds the layers that roots.MORE_LAYERS names, and a part may
+    build none.
     """
     built = [packages for sets in roots.MORE_LAYERS.values() for packages in sets]
     named = {name for name, value in vars(roots).items() if value in built}

@@ -15,8 +15,8 @@ from tests.lab.kinds import KINDS
 
 def test_the_whole_fleet_has_every_kind_and_a_host_without_gpu() -> None:
     specs = fleet.parse(fleet.read(fleet.ALL)).values()
-    # a cluster of its own, which the tests of draining boot, and a host with two engines, of which
-    # one has no images
+    # a cluster of its own, which the tests of draining boot, and a host with two engines, one
+    # without images
     others = {"slurm-22.05", "crio-1.34-containerd-1.7"}
     assert {spec.kind for spec in specs} == KINDS.keys() - others
     assert {

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The playbook `images` as a user runs it: a wrong catalogue ends it first, a host without an image
-is no success, files are written.
+fails, files are written.
 """
 
 from __future__ import annotations

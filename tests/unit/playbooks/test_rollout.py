@@ -156,8 +156,8 @@ def test_in_check_mode_a_canary_that_is_lost_stops_the_batches_behind_it(
     assert {told(words)[host] for host in ("gpu1", "gpu3", "gpu4")} == {"pending"}, words
 
 
-# What follows is about single hosts and whole batches: six hosts have them all. Who is in which
-# batch follows from the hosts' names.
+# What follows is about single hosts and whole batches: six hosts have them all. A host's batch
+# follows from the hosts' names.
 SIX = ("--limit", "gpu1:gpu2:gpu3:gpu4:gpu9:gpu10")
 CANARIES = ("gpu2", "gpu9")
 

@@ -289,7 +289,7 @@ def test_a_variable_of_ones_own_is_left_alone_where_it_is_listed(tmp_path: Path)
     assert play(tmp_path, inventory, "plan", "--limit", "gpu1")[0] == 0
 
 
-# What the run is for, and what is said where that is no host.
+# The hosts that the run is for, and the code if there is none.
 NO_HOST = {
     "a typo": ({"gpufleet_hosts": "gpu_host"}, (), "[variables.unknown-hosts-near]"),
     "a limit outside of the group": ({}, ("--limit", "web"), "[variables.limit-leaves-none]"),

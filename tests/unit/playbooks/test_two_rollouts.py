@@ -156,7 +156,7 @@ def test_a_file_that_does_not_say_who_has_what_ends_the_rollout_before_a_host_is
         "process": {"number": 1, "started": "0", "machine": os.uname().nodename},
         "hosts": ["gpu1"],
     }
-    # of another release, and of a process that is no more
+    # of another release, and of a process that has ended
     written(tmp_path / "home/gpufleet/rollouts/0.json", json.dumps(dead))
     written(tmp_path / "home/gpufleet/rollouts/1.json", "{}")
     status, words = second(tmp_path, *FEW)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host says of itself is no template for the controller, on any ansible-core."""
+"""The controller takes no word of a host for a template, on any ansible-core."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ SAID = "{{ lookup('pipe', 'touch %s') }}"
 def test_what_ssh_says_of_a_host_that_ends_the_connection_in_a_check_of_ones_own_is_not_rendered(
     tmp_path: Path,
 ) -> None:
-    """What the host's sshd prints is in the message of Ansible's own failure, which nothing
-    protects before ansible-core 2.19.
+    """Ansible's own failure has the words of the host's sshd in its message, which nothing protects
+    before ansible-core 2.19.
     """
     rendered = tmp_path / "rendered"
     written(tmp_path / "said", SAID % rendered)

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What else the controller reads is no template either: registries, indexes of packages,
-Kubernetes' API, Slurm, plan files, reports.
+"""The controller takes nothing else that it reads for a template either: registries, indexes of
+packages, Kubernetes' API, Slurm, plan files, reports.
 """
 
 from __future__ import annotations

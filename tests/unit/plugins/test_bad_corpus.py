@@ -18,7 +18,7 @@ from tests.unit.plugins import bad_corpus
 
 SECONDS = 30
 MEMORY = 256 << 20
-# Parts of which each refusal has a code. The answers of the host's program, `question` and
+# Each refusal of these parts has a code. The answers of the host's program, `question` and
 # `transaction`, have a kind instead.
 CODED: tuple[str, ...] = (
     "containerd",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A small collection in a repository of its own, of which releases are made.
+"""The tests make releases of a small collection in a repository of its own.
 
 Git, antsibull-changelog and ansible-galaxy are real. The judge, the trial of the archive and the
 SBOM need environments that a test does not make: tests/tools/release.py runs them at each release.

@@ -207,7 +207,7 @@ def test_an_archive_that_is_not_whole_is_refused_in_one_sentence(
 
 @given(st.integers(min_value=0, max_value=CUT - 1))
 def test_no_cut_goes_unnoticed_where_it_takes_bytes(at: int) -> None:
-    """What is cut of the zeros at the end of an archive was never part of a file."""
+    """The zeros that are cut at the end of an archive never belonged to a file."""
     data = bundles.archive()[:at]
     try:
         text = archives._verify_manifest(io.BytesIO(data))

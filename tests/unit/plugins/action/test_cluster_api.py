@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A change of a node that somebody else was faster with: it is made again from the node as it is by
+"""A change of a node that another program has just changed: it is made again from the node as it is
 now, if that is still there.
 """
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A variable with an undefined value is no variable that is not set: no default takes its place."""
+"""A variable with an undefined value counts as set: no default takes its place."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The directory of a cluster's files: what cannot be read is no empty directory, and nothing is
-removed through somebody else's link.
+"""The directory of a cluster's files: one that cannot be read does not count as empty, and nothing
+is removed through a link of another account.
 """
 
 from __future__ import annotations

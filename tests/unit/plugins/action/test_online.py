@@ -284,7 +284,7 @@ def test_more_than_may_come_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_module_that_never_ends_is_interrupted() -> None:
-    """Without a limit of its own, as those that ask the API of a cluster."""
+    """Without a limit of its own, as actions are that ask the API of a cluster."""
     never = threading.Event()
 
     def hangs() -> None:

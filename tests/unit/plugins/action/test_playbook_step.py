@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The steps of the playbooks are one action: each has its own options. The code of those that every
-rollout runs is imported with the action, and that of the others when they run.
+"""The steps of the playbooks are one action: each has its own options. The action imports at once
+the code of the steps that every rollout runs, and the code of another step when it runs.
 """
 
 from __future__ import annotations

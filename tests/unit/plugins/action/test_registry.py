@@ -452,7 +452,7 @@ def test_a_catalogue_is_completed_by_registries_and_files(played: Played, tmp_pa
 
 
 def listing(played: Played, pages: list[Any]) -> None:
-    """Pages of a list, each of which names the next one as a registry does."""
+    """Pages of a list. Each names the next one as a registry does."""
     for number, page in enumerate(pages):
         path = "/v2/team/app/tags/list" + (f"/{number}" if number else "")
         more = (

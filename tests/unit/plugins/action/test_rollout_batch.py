@@ -187,8 +187,8 @@ class Counted(dict[str, Any]):
 
 
 class Rendering(dict[str, Any]):
-    """Variables of hosts, which Ansible renders for those who read them. What it reads itself is
-    not counted.
+    """Variables of hosts, which Ansible renders for the code that reads them. Its own reads are not
+    counted.
     """
 
     def raw_get(self, host: str) -> dict[str, Any]:

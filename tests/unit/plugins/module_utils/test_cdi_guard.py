@@ -84,7 +84,7 @@ def test_a_file_that_cannot_be_looked_at_is_not_gone(host, monkeypatch):
 
 @pytest.mark.parametrize("name", ["scandir", "lstat"])
 def test_devices_that_cannot_be_listed_are_not_gone(host, monkeypatch, name):
-    """The spec of a host whose devices nobody can list now still names those that were there."""
+    """The spec of a host still names its former devices if none can be listed now."""
     real, wanted = getattr(os, name), settings(host)
 
     def fail(path, *words, **more):

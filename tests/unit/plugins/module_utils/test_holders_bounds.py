@@ -17,8 +17,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import proce
 
 PATTERN = r"(/.*)?/dev/gpu(?P<device>\d+)$"
 ROOT, ALICE, MALLORY = 0, 1000, 1001
-# files: how many it has open; gpu: whether the last of them is one; threads: of which the first has
-# ended, if it is dead; empty: threads that have a table of their own with nothing in it.
+# files: how many it has open; gpu: whether the last of them is one; threads: how many; dead:
+# whether the first of them has ended; empty: threads that have a table of their own with nothing in
+# it.
 Process = collections.namedtuple("Process", "user files gpu threads dead empty")
 
 
@@ -171,7 +172,7 @@ def test_what_a_look_costs_and_says(play, others, found, partial, most):
 
 @pytest.mark.parametrize("tick", [1e-5, 1e-4, 1e-3])
 def test_a_slow_host_is_looked_at_for_its_time_and_no_longer(play, tick):
-    """Each look at the clock takes that long: those who have little are known, as long as there is
+    """Each look at the clock takes that long: accounts with few processes are known while there is
     time for them.
     """
     host, answer = play(WORK + [process(MALLORY, 19000)] * 250, tick)

@@ -110,7 +110,7 @@ class Host(HostDirectory):
         return files == (NEW, "a = 1\n", False, True) and states == ("inactive", "disabled")
 
     def left_over(self):
-        """What must not be there once nothing is open any more."""
+        """The names that must not be there once nothing is open any more."""
         found = [
             name
             for _dir, subdirs, names in os.walk(str(self.directory))

@@ -174,7 +174,7 @@ def test_an_executor_that_is_killed_is_told_and_taken_back_by_the_caller(host):
     ids=["as it was", "longer", "empty", "a link", "a pipe"],
 )
 def test_the_program_on_disk_is_run_by_its_digest(tmp_path, spoil, says):
-    """Whoever has got hold of its directory since its unit was made runs nothing."""
+    """An account that has got hold of its directory since its unit was made runs nothing."""
     text = b"import sys; print('ran', *sys.argv[1:])"
     program = tmp_path / (hashlib.sha256(text).hexdigest() + ".py")
     program.write_bytes(text)

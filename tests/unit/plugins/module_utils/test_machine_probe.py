@@ -30,7 +30,7 @@ CPUS = [
         "GenuineIntel",
         ["avx2", "fpu", "sse2"],
     ),
-    # flags that one CPU has alone are no ground to run anything
+    # flags of one CPU alone allow nothing to run
     (
         "vendor_id\t: AuthenticAMD\nflags\t\t: fpu avx2\n\nvendor_id\t: AuthenticAMD\nflags\t\t: fpu\n",
         "AuthenticAMD",

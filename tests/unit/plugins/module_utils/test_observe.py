@@ -481,7 +481,9 @@ def test_a_condition_ends_with_the_time_of_the_look(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("seconds", "kinds"), [(60, ["timeout"]), (0.5, [])])
 def test_a_question_that_had_all_of_its_own_time_is_not_asked_again(seconds, kinds):
-    """A library that hangs took that time in each look. What the look's end cut short had less."""
+    """A library that hangs took that time in each look. Questions that the look's end cut short had
+    less.
+    """
     slow = {"kind": "probe", "source": "import signal; signal.pause()", "args": None}
     slow.update(where=ALWAYS, timeout=1 if kinds else 30)
     answers = observe.run({"questions": [slow], "limits": {"seconds": seconds}})["answers"]

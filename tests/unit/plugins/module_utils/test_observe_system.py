@@ -177,7 +177,7 @@ def test_packages_of_rpm_by_an_expression(monkeypatch, systemd):
     found = system.list_installed_packages("", [], like="nvidia.*")
     assert found["like"] == [["nvidia-driver", "3:580.82.07-1.el9", "NVIDIA", False, ""]]
     assert found["installed"] == {}
-    # a vendor is no part of the name, whatever it says
+    # a vendor does not belong to the name, whatever it says
     path.write_text(
         "#!/bin/sh\nprintf 'tool 550.1-1 the nvidia people \\nnvidia-x 1\\nnvidia-smi 2 (none)\\n'\n"
     )
@@ -328,9 +328,7 @@ def test_a_folder_of_units_that_cannot_be_read_says_nothing(systemd, tmp_path, m
 def test_units_are_asked_for_by_name_where_systemd_was_given_other_folders(
     systemd, tmp_path, monkeypatch
 ):
-    """What is not in the folders of this table may be in those, and a unit that nobody has loaded
-    is in no list.
-    """
+    """A unit outside the folders of this table may be in those, and an unloaded unit is in no list."""
     for said, asked in (
         (b"TERM=linux\0", "none.servic[e]"),
         (b"TERM=linux\0SYSTEMD_UNIT_PATH=/opt/units:\0", "none.service"),

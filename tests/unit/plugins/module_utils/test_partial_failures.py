@@ -243,7 +243,7 @@ UNREAD = [
 def test_an_engine_of_roots_that_may_not_be_looked_at_is_not_absent(
     monkeypatch, called, owner, account, fails
 ):
-    """In a container not even root may look at the outer host's processes, which are no engines."""
+    """In a container not even root may look at the outer host's processes, which are not engines."""
     texts = {"comm": called + "\n", "status": "Uid:\t%d\t%d\t%d\t%d\n" % ((owner,) * 4)}
     monkeypatch.setattr(process_queries.os, "listdir", lambda _path: ["7"])
     monkeypatch.setattr(process_queries.os, "geteuid", lambda: account)

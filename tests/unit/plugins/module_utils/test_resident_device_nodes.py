@@ -294,7 +294,7 @@ def test_modules_are_loaded_where_their_devices_are_not_there(host, capsys):
 
 
 def test_a_module_that_hangs_is_left_after_its_time(host, capsys):
-    """What it has started holds its output open, and is ended with it."""
+    """Its child holds its output open, and is ended with it."""
     script(host / "bin" / "modprobe", "#!/bin/sh\nsleep 60 &\necho $! > %s/child\nwait\n" % host)
     modules = [{"name": "hangs", "device": "gone"}, {"name": "too", "device": "gone"}]
     began = time.monotonic()

@@ -211,8 +211,8 @@ def test_what_is_there_stays_beside_a_daemon_that_serves(host, mounts, monkeypat
 
 
 def test_a_daemon_begins_in_an_empty_directory_which_stays_the_same(host, mounts, monkeypatch):
-    """Containers have it mounted. What a daemon that has crashed has left goes, and whatever root
-    of a container has put there.
+    """Containers have it mounted. The files of a crashed daemon go, and so do files that root of a
+    container has put there.
     """
     begun = []
     monkeypatch.setattr(os, "execve", lambda *words: begun.append(words))

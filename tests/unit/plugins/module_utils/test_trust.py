@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who is trusted: a table for each row, with the set-ups that have to pass and those that must not."""
+"""The rules of trust: a table for each row, with the set-ups that have to pass and the ones that
+must fail.
+"""
 
 import errno
 import os
@@ -351,7 +353,7 @@ def test_program_is_an_executable_file_on_such_a_path(tree):
 
 
 def test_program_by_name_is_root_s_own(tree, monkeypatch):
-    """/usr/local comes first in many a PATH, and is no place to look: it need not be root's alone."""
+    """/usr/local comes first in many a PATH, and is not searched: it need not be root's alone."""
     tree.add(
         ("/usr/local/bin/engine", "file", 0o755, 0, 0),
         ("/usr/bin/engine", "file", 0o755, 0, 0),

@@ -30,7 +30,7 @@ def may_exchange(uid, groups, above, entry, last):
     """By the kernel's rules alone: whether this account can put something else in the place of an
     entry, or change the last one.
 
-    What it could do to the entries of a directory on the way is asked of each of them.
+    Another call asks what the account could do to each entry of a directory on the way.
     """
     owner, gid, mode, _directory = above
     writes = owner == uid or (gid in groups and mode & 0o020) or mode & 0o002

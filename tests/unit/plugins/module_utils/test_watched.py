@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who watches a directory as the CDI library of the engines does hears of each file that comes,
-changes and is given back.
+"""A program that watches a directory as the engines' CDI library does hears of each file that
+comes, changes and is given back.
 
 That library reads again what is renamed, removed or written there, and up to 1.1.0 on Linux nothing
 that is moved in from elsewhere (container-device-interface: pkg/cdi/cache.go; 1.1.1 has

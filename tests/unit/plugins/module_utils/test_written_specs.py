@@ -46,9 +46,7 @@ def told_of(host_dir, **more):
 
 @pytest.mark.parametrize("case", sorted(WRITTEN))
 def test_a_spec_travels_whole_only_as_a_transaction_wrote_it(host_dir, case):
-    """Whatever else it is, it is read place by place, by name, by pattern and for what it points
-    at.
-    """
+    """Any other text is read place by place, by name, by pattern and for what it points at."""
     host_dir.run([host_dir.write(host_dir.dropin, SPEC)])
     WRITTEN[case][0](host_dir)
     keep = {

@@ -179,7 +179,7 @@ def converge(host: QueriedHost) -> QueriedHost:
 
 @pytest.mark.parametrize("name", leave_rest(BY_NIGHT, ["containerd 2.1", "CRI-O", "Docker"]))
 def test_no_failed_query_leads_to_another_removal(name: str) -> None:
-    """What would be taken back is the same, or nothing is, since the answer could have named who
+    """The plan takes back the same, or nothing, since the answer could have named a program that
     needs it.
     """
     host = converge(QUERIED_HOSTS[name])

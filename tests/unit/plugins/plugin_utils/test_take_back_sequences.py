@@ -133,7 +133,7 @@ def broken(host: Tree, name: str) -> None:
 
 
 def judge(host: Tree, first: dict[str, Any], touched: set[str], removed: set[str]) -> None:
-    # A directory that we made stays where someone has removed our file from it: it may be theirs by
+    # A directory that we made stays where someone has removed our file from it: it may be theirs
     # now.
     about = touched | {
         str(parent) for path in touched for parent in pathlib.PurePosixPath(path).parents

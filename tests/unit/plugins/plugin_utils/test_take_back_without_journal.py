@@ -59,8 +59,8 @@ def test_a_handler_that_was_never_ours_is_left_and_named(tmp_path: pathlib.Path)
     ]
 
 
-# What an operator's own handler looks like: the name, the program and the annotations are those
-# that this collection would write.
+# An operator's own handler, with the name, the program and the annotations that this collection
+# would write.
 OPERATORS = """version = @V@
 [plugins.@CRI@.containerd]
 default_runtime_name = "nvidia"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which ends of a container are no evidence, so that the case is started again, and how often."""
+"""Ends of a container that prove nothing, so that the case is started again, and how often it is."""
 
 import struct
 

@@ -194,7 +194,7 @@ def test_a_package_manager_that_fails_is_not_read_as_one_that_has_no_package(hos
 
 I386 = INSTALLED.replace("amd64", "i386")
 FOREIGN = [
-    # the packages that are asked for, what dpkg has; those that are gone
+    # the packages that are asked for, the packages of dpkg; the ones that are gone
     (["libcuda1", "libcuda1:i386"], INSTALLED + I386, []),
     (["libcuda1", "libcuda1:i386"], I386, ["libcuda1"]),
     (["libcuda1", "libcuda1:i386"], INSTALLED, ["libcuda1:i386"]),

@@ -133,7 +133,7 @@ def test_what_is_held_again_is_not_noted_as_free_in_a_folder_that_stays(host, ap
 
 
 LOCKS = [
-    # what fails; the commands that run then, in their order, and those that stay
+    # the command that fails; the commands that run then, in their order, and the ones that stay
     ("dnf two", ["sed one", "dnf two", "dnf again", "sed back"], []),
     ("record", ["sed one", "dnf two", "dnf again", "sed back"], []),
     ("dnf two, sed back", ["sed one", "dnf two", "dnf again", "sed back"], ["sed one"]),

@@ -210,5 +210,5 @@ def test_a_host_in_other_hands_is_left_out_and_one_that_has_nothing_to_do_is_don
 
 
 def test_an_annotation_that_no_json_reader_gets_through_holds_no_node() -> None:
-    """Whoever may annotate a DaemonSet must not end a rollout by it."""
+    """An account that may annotate a DaemonSet must not end a rollout by it."""
     assert not other_owners.describe_kured_lock("gpu1", [kured("[" * 200_000)], NOW)

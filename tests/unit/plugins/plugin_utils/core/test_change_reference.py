@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ticket of a change and the user of a job, as they are shown; what is no ticket."""
+"""The ticket of a change and the user of a job, as they are shown; texts that are not tickets."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 
 A = "a.service"
 LEFT = [
-    # the action that the plan names, the units that its planner leaves; those that are left by
+    # the action that the plan names, the units that its planner leaves; the units that are left by
     # `restart: auto`, by `never`, and by `never` in a tree
     ("restart", (), [], [A], []),
     ("restart", ("b.service",), ["b.service"], ["b.service", A], ["b.service"]),

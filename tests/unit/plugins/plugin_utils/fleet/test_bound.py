@@ -51,7 +51,7 @@ def planned(
 
 
 POLICIES: list[tuple[str, str, list[Options]]] = [
-    # what differs, the engine, policies of which no two do the same
+    # what differs, the engine, policies that all do different things
     ("mps", "containerd, GPU", [
         mps(clients=4), mps(clients=2), mps(memory="8G", threads=50), mps(memory="70G", threads=100),
         mps(clients=48, memory="64M", threads=1), mps(gpus.UUIDS[1], clients=4),

@@ -111,8 +111,8 @@ def test_a_host_that_could_not_be_looked_at_is_no_success() -> None:
 
 
 def test_a_host_that_is_known_to_have_no_gpu_misses_no_image() -> None:
-    """It may run no image of the catalogue. One whose driver is broken may have a GPU, and is no
-    success.
+    """It may run no image of the catalogue. A host with a broken driver may have a GPU, so the run
+    fails.
     """
     bare = result({"cpu": {"level": "x86-64-v3"}})
     assert bare["problem"]

@@ -116,7 +116,7 @@ def test_a_host_where_nothing_was_found_has_a_class_too() -> None:
 # ---------------------------------------------------------------- changes
 
 SAME = [
-    # what differs between two hosts a and b, and is no other change
+    # differences between two hosts a and b that do not make the change another one
     (
         {"before": "GPU-3d1b0b0e-7b5e-4b0a-9c8f-000000000001"},
         {"before": "GPU-9aab0b0e-7b5e-4b0a-9c8f-00000000000f"},

@@ -32,7 +32,7 @@ Outcome = Callable[[str], str]  # a host to what becomes of it
 
 @dc.dataclass
 class Fleet:
-    """400 hosts in four classes and twenty racks; done: those that have their change."""
+    """400 hosts in four classes and twenty racks; done: the hosts that have their change."""
 
     dead: frozenset[str] = frozenset(DEAD)
     done: set[str] = dc.field(default_factory=set)
@@ -127,8 +127,8 @@ seeds = st.integers(0, 10_000)
 def test_no_more_hosts_fail_than_the_budget_and_one_batch_allow(
     number: int, percent: int, most: Any, limit: Any
 ) -> None:
-    """Whoever fails, and whenever: what begins after the budget is spent is nothing, and no class
-    goes on after its canary.
+    """Whoever fails, and whenever: no batch begins after the budget is spent, and no class goes on
+    after its canary.
     """
     chance = random.Random(number)
     fates = {host: "rolled back" if chance.randrange(100) < percent else "yes" for host in HOSTS}

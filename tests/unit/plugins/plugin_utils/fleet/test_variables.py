@@ -95,7 +95,7 @@ def test_a_setting_of_the_run_that_would_be_ignored_is_named_with_the_right_plac
 
 
 WAVES = [
-    # gpufleet_serial, what of it is no size of a wave
+    # gpufleet_serial, the part of it that is not the size of a wave
     (1, ""), ("2", ""), ("10%", ""), ([1, "10%", "100%"], ""), ("[1, 2]", ""), (None, ""),
     ("50 %", ""),
     (0, "0"), ("-3", "-3"), ([1, "0%"], "0%"), ([], "no wave"),  # all hosts at once, for Ansible
@@ -135,7 +135,7 @@ GROUPS = {
     "web": ["web1"],
     "spare": [],
 }
-# The pattern, the hosts that match it, those that --limit leaves; the code, '' where the run has
+# The pattern, the hosts that match it, the hosts that --limit leaves; the code, '' if the run has
 # hosts.
 LEFT = [
     # the words that Ansible leaves, the texts of -e, the code, what the message names

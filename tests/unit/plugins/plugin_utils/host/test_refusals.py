@@ -170,7 +170,8 @@ def left(kind: RefusalKind, engine: str = "containerd", **more: Any) -> Instance
 K8S = left("writer")
 DOCKERS = left("writer", cri=False)
 HOSTS: list[tuple[tuple[Instance, ...], tuple[str, ...], str]] = [
-    # the engines of a host, those that are asked for, and the engine by which the host is refused
+    # the engines of a host, the engines that are asked for, and the engine by which the host is
+    # refused
     ((K8S,), ("auto",), ""),
     # Docker beside an engine that someone else configures
     (

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is taken back is taken back whole, or nothing is touched and what stands in the way is
-named. Real executor, bare trees.
+"""A change is taken back whole, or nothing is touched and the obstacle is named. Real executor,
+bare trees.
 """
 
 from __future__ import annotations

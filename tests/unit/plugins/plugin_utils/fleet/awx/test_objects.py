@@ -37,7 +37,7 @@ def questions(wanted: Wanted = WANTED) -> list[dict[str, Any]]:
 
 
 def test_the_options_are_those_of_the_module() -> None:
-    """But for those that say how to reach AWX and what to write."""
+    """But for the options that say how to reach AWX and what to write."""
     beside = {"file", "collection", "host", "username", "password", "token", "validate_certs"}
     spec = arguments.derive_argument_spec("awx")
     assert {field.name for field in dc.fields(Wanted)} == set(spec) - beside

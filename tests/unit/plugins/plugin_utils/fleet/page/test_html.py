@@ -190,7 +190,7 @@ def test_each_change_says_whether_it_was_made(
     assert [word for word in words if word in ("restart ", "restarted ")] == units
 
 
-# Engines of the hosts of a fleet; those that stand out in the table of versions.
+# Engines of the hosts of a fleet; the engines that stand out in the table of versions.
 SKEWS = [
     (["containerd 1.7.24"] * 3, set()),
     (["containerd 1.7.24"] * 3 + ["CRI-O 1.34.2"], {"CRI-O 1.34.2"}),

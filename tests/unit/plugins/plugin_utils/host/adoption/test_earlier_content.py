@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What older Ansible content left in Docker's configuration works, and stays. containerd's rows are
+"""Parts of Docker's configuration from older Ansible content work, and stay. containerd's rows are
 judged with those of node images.
 """
 

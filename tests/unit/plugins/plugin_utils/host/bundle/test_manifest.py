@@ -189,7 +189,7 @@ JSON = st.recursive(
 
 @given(JSON, st.sampled_from(["schema", "key", "repositories", "files"]))
 def test_no_value_is_an_accident(value: Any, name: str) -> None:
-    """Whatever stands there, it is read or refused."""
+    """Every text is read or refused."""
     table = {**plain(), name: value}
     if table != plain():
         with pytest.raises(ValueError):

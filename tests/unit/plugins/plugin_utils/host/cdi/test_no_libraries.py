@@ -218,7 +218,9 @@ def read_lost(seen: Observation, policy: Policy) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("state", ["broken", "not-loaded", "none"])
 def test_a_driver_that_does_not_work_is_said_to_lack_nothing(state: Any) -> None:
-    """What is wrong with it is said, and its libraries may be those of another release."""
+    """Another sentence says what is wrong with the driver, and its libraries may be of another
+    release.
+    """
     seen, policy = cdi_plans.seen(GONE["libcuda"]), Policy()
     driver = driver_state.read_driver(policy, seen)
     assert driver_part.read_lost_core_libraries(policy, seen, driver) == (CUDA,)

@@ -282,7 +282,7 @@ def test_whether_a_tool_wrote_it_is_seen_all_the_same(text: str) -> None:
     ids=cdi_lint_cases.CONTENT,
 )
 def test_a_projection_projected_is_the_same_structure(text: str) -> None:
-    """A stand-in is no other structure than what it stands for."""
+    """A stand-in has the structure of the text that it stands for."""
     answer = received(text)
     if answer["fault"] is None:
         assert found(str(answer["content"])) == found(text)

@@ -138,7 +138,7 @@ def test_a_client_of_mps_gets_the_way_to_the_daemon_of_its_gpu(name: str) -> Non
 def test_why_a_file_of_somebody_with_the_same_devices_is_not_taken_over(
     adopt: str, reason: Coded
 ) -> None:
-    """The cause is no setting that nobody has made."""
+    """The cause names only settings that were made."""
     theirs = '{"cdiVersion": "0.5.0", "kind": "nvidia.com/mps", "devices": [{"name": "0", "containerEdits": NODE}]}'.replace(
         "NODE", '{"deviceNodes": [{"path": "/dev/nvidia0"}]}'
     )

@@ -128,8 +128,8 @@ def test_refused(files: dict[str, Any], code: str, values: dict[str, Any]) -> No
     assert ("nvidia-modprobe" in refused.value.next) == (code == "cdi.node-missing" and not inside)
 
 
-# How many GPUs a host has, its nodes that are missing, and those that the refusal names. Then no
-# device has an edit, and no kind a spec.
+# How many GPUs a host has, its nodes that are missing, and the nodes that the refusal names. Then
+# no device has an edit, and no kind a spec.
 BARE = [
     ("the only GPU's", 1, ["/dev/nvidia0"], "/dev/nvidia0"),
     ("those of all GPUs", 2, ["/dev/nvidia0", "/dev/nvidia1"], "/dev/nvidia0, /dev/nvidia1"),

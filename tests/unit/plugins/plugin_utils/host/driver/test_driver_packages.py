@@ -30,7 +30,7 @@ from tests.unit.driver_hosts import (
 from tests.unit.gpus import NVRM, host, pci
 
 PARTS: list[tuple[str, list[list[Any]], str, str, str]] = [
-    # what the host has, its packages, the release of the libraries, those that differ, who made them
+    # the state, the packages, the release of the libraries, the packages that differ, who made them
     (
         "a Fabric Manager of another release",
         [*OF_NVIDIA, *rows(NVIDIA, "nvidia-fabricmanager 580.65.06-1")],
@@ -295,7 +295,7 @@ KMP = "nvidia-open-driver-G06-signed-kmp-default"
 
 OLDER_LIBRARIES = rows(NVIDIA, "nvidia-driver-cuda-libs 3:580.65.06-1.el9")
 TWICE: list[tuple[str, list[list[Any]], str, bool]] = [
-    # what rpm has, of which manager, whether packages are there twice
+    # the state, the packages in rpm, the manager, whether packages are there twice
     ("one release", OF_NVIDIA, "rpm", False),
     ("a library of two releases", [*OF_NVIDIA, *OLDER_LIBRARIES], "rpm", True),
     ("a module for each of two kernels", [

@@ -333,7 +333,7 @@ def test_what_is_refused(
 
 
 HALF: list[tuple[str, list[list[Any]], list[list[Any]], bool]] = [
-    # what dpkg has left, packages that are installed, those that are not finished, whether it counts
+    # what dpkg has left, the installed packages, the unfinished ones, whether it counts
     ("a library is unpacked", DRIVER[1:], [["libnvidia-compute", "unpacked", False]], True),
     ("nothing else is installed", [], [["libnvidia-compute", "half-installed", False]], True),
     ("a held one is half configured", DRIVER, [["nvidia-smi", "half-configured", True]], True),

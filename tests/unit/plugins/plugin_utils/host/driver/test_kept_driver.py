@@ -108,7 +108,7 @@ def as_record(names: list[str]) -> str:
 
 
 HELD = [
-    # packages that are held, those that this collection holds, the policy; released, of a person
+    # packages that are held, packages that this collection holds, the policy; released, of a person
     (["libcuda1"], ["libcuda1"], "hold", ["libcuda1"], []),
     (["libcuda1"], ["libcuda1"], "advise", ["libcuda1"], []),
     # it leaves a hold from before as it is, in each run

@@ -243,7 +243,7 @@ def test_nouveau_is_kept_out_by_what_a_file_says(files: dict[str, Any], out: boo
     assert told == ([] if out else [("keeping.nouveau-not-kept-out", {"kernel": KERNEL})])
 
 
-# Kernels with nouveau, those that can be booted, whether it is said.
+# Kernels with nouveau, kernels that can be booted, whether it is said.
 BEFORE = "6.1.0-9-amd64"
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was taken over once stays as it is at every later run, whichever module does it. Real
+"""A handler that was taken over once stays as it is at every later run of every module. Real
 observer and executor, bare trees.
 """
 

@@ -281,8 +281,8 @@ SOURCE = "[crio.runtime.runtimes.crun]\n" + COPY.partition("runtimes.nvidia]\n")
 def test_a_key_of_a_handler_that_is_not_known_here_keeps_the_file(
     copied: str, there: str, why: str
 ) -> None:
-    """What stands for it in what is sent is the same text for many keys and values, so nobody can
-    tell whether it was copied.
+    """Many keys and values have the same stand-in, so the planner cannot tell whether one was
+    copied.
     """
     seen = host(
         {THEIRS: shown(f"{COPY}        {copied}\n"), MAIN: shown(f"{SOURCE}        {there}\n")},

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Docker Engine: what is planned for it, what a restart would cost. What is refused is in
+"""Docker Engine: what is planned for it, what a restart would cost. Refused ones are in
 tests/fixtures/bad.
 """
 

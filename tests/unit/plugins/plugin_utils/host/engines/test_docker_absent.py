@@ -62,7 +62,7 @@ def test_absent_leaves_a_restart_that_ends_containers_to_you() -> None:
 
 
 def test_absent_restarts_no_daemon_that_does_not_answer_and_says_so() -> None:
-    """What it works with and which containers run is not known, which is not the same as nothing."""
+    """Its settings and its running containers are not known, which is not the same as none."""
     kept = {CONFIG: {"existed": True, "sha256_after": sha(AFTER), "content": '{"debug": true}'}}
     mute = {
         INFO: {"error": {"kind": "timeout", "message": "no answer"}},

@@ -38,7 +38,7 @@ VENDORS, ROOTS, VENDORS_FOR_ROOT = (
 EVERY = (USUAL, OWN, DROP_IN, LATER, VENDORS, ROOTS, VENDORS_FOR_ROOT)
 EARLIER = (USUAL, OWN, DROP_IN, LATER)
 
-# files that are there, release of Podman -> those that it reads, in order
+# files that are there, release of Podman -> the files that it reads, in order
 READ = {
     "before 6.0, all": (EVERY, "5.8.3", EARLIER),
     "a release that is not known": (EVERY, "", EARLIER),

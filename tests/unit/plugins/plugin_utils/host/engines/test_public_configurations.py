@@ -265,8 +265,8 @@ def test_cri_os_handler_is_a_whole_copy(
 
 
 def test_what_cri_o_fills_in_from_its_global_settings_may_come_with_our_handler() -> None:
-    """`crio config` prints conmon and conmon_env in every handler, ours included; that is no other
-    change (TranslateMonitorFields).
+    """`crio config` prints conmon and conmon_env in every handler, ours included. That does not
+    make the change another one (TranslateMonitorFields).
     """
     row = next(row for row in public.CRIOS if row.file == "kubespray-crio")
     node = hosts_of_queries.QUERIED_HOSTS["CRI-O"]

@@ -74,7 +74,7 @@ UNLOADED = gpus.pci(2)
 COUNTS: list[tuple[dict[str, Any], int | None, list[tuple[str, str, str]]]] = [
     (gpus.host(2), None, []),
     (gpus.host(2), 2, []),
-    (gpus.host(2), 1, []),  # more than the inventory says is no illness
+    (gpus.host(2), 1, []),  # more than the inventory says is fine
     (gpus.host(2), 3, [("fewer-on-bus", "", "replace")]),
     (LOST, None, [("not-served", THIRD, "reset")]),
     (LOST, 3, [("not-served", THIRD, "reset"), ("fewer-served", "", "reset")]),

@@ -58,7 +58,7 @@ LINES: list[tuple[str, dict[str, Any] | None]] = [
     (f"NVRM: Xid (PCI:0018:01:00): 145, pid=17, name=python, RLW_RXPIPE Nonfatal XC0 i0 Link 13 {NETIR}", xid(145, "none", "0018:01:00")),
     (f"NVRM: Xid (PCI:0018:01:00): 145, pid=17, name=, AB Nonfatal , RLW_RXPIPE Fatal XC0 i0 Link 03 {NETIR}",
      xid(145, "reset", "0018:01:00")),
-    # a process' name is no severity: 15 bytes of it, before a text without one
+    # a process' name is not a severity: 15 bytes of it, before a text without one
     ("NVRM: Xid (PCI:0018:01:00): 145, pid=17, name=, AB Nonfatal X, an error", xid(145, "reset", "0018:01:00")),
     ("NVRM: Xid (PCI:0018:01:00): 149, pid=17, name=, A_ Nonfatal XC, Placeholder message", xid(149, "reset", "0018:01:00")),
     ("NVRM: Xid (PCI:0009:01:00): 154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The table of known-bad combinations, row by row: a host that has it, its neighbours that do not,
-and one of which it is not known.
+and a host that does not tell.
 """
 
 from __future__ import annotations
@@ -370,8 +370,8 @@ KNOWN = st.sampled_from([True, False, None])
 
 @given(st.lists(KNOWN, min_size=1, max_size=5))
 def test_what_is_not_known_is_neither_good_nor_bad(held: list[bool | None]) -> None:
-    """Whatever becomes known later turns "not known" into one of the other two, and never one of
-    those into the other.
+    """New knowledge turns "not known" into one of the other two, and never one of those into the
+    other.
     """
     names = list(rules.WORDS)[: len(held)]
     row = KnownBadRow("x", "y", tuple(Is(name) for name in names), "z", ("https://example.org",))

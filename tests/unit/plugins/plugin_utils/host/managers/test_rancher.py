@@ -217,8 +217,8 @@ CONVERGED = {
 
 @pytest.mark.parametrize("name", CONVERGED)
 def test_a_second_run_writes_nothing(name: str) -> None:
-    """The handler that k3s adds at the restart is no evidence of how this node runs pods, so ours
-    stays as runc is.
+    """The handler that k3s adds at the restart does not tell how this node runs pods, so ours stays
+    as runc is.
     """
     assert plan(after(CONVERGED[name])).changes == ()
 

@@ -103,7 +103,7 @@ def judge(
     error: str = "",
     answers: dict[str, Any] | None = None,
 ) -> host_platform.Platform:
-    """Judge a host whose units are well but for those that are given. answers: other ones."""
+    """Judge a host whose units are well but for the given ones. answers: other ones."""
     every = {**WELL, **(units or {})}
     buses = [f"0000:{at:02x}:00.0" for at in range(0x10, 0x10 + count)]
     pci = {

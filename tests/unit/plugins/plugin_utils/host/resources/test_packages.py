@@ -358,7 +358,9 @@ FOUND, NOTHING, FAILS = (
 
 
 def told(first: dict[str, Any], others: dict[str, Any], cached: dict[str, Any]) -> dict[str, Any]:
-    """What dnf answers: of all repositories, of those that it can read, of what it had read before."""
+    """The answers of dnf: from all repositories, from the ones that it can read, from its last
+    read.
+    """
     return {"answers": {DNF["id"]: first, OTHERS["id"]: others, CACHED["id"]: cached}}
 
 

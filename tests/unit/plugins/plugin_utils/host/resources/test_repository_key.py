@@ -141,9 +141,7 @@ def test_one_key_whose_lines_were_changed_is_not_called_more_than_one(key: str, 
 
 @given(st.binary(max_size=64))
 def test_bytes_behind_the_key_never_bring_a_second_one(more: bytes) -> None:
-    """Whatever follows the primary key is refused, or is made of packets none of which is a primary
-    key.
-    """
+    """Bytes after the primary key are refused, or are packets without another primary key."""
     try:
         assert repository_key.compute_key_fingerprint(armor(OLD + more)) == FINGERPRINT
     except PlanError:

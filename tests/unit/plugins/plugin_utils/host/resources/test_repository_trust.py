@@ -79,8 +79,8 @@ def test_whether_rpm_has_the_key_is_not_guessed() -> None:
 
 
 def test_rpm_trusts_the_key_of_an_archive_where_no_repository_is_named() -> None:
-    """bundle_file excludes the address of a repository, so an empty one is no reason to leave its
-    packages without a key.
+    """bundle_file excludes the address of a repository, so with an empty one its packages still
+    need a key.
     """
     key = repository.FAMILIES["suse"].key_path
     here = Observation(

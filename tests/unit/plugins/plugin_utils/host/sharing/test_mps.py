@@ -139,8 +139,8 @@ def test_a_daemon_for_each_gpu_after_its_mode() -> None:
 
 
 def test_a_daemon_that_is_taken_back_leaves_nothing_behind() -> None:
-    """What is mounted goes first, then what it was mounted on, then what is above it if nobody else
-    has anything there.
+    """The mount goes first, then the directory that it was on, then the one above, if nothing else
+    is in it.
     """
     undone = [
         c["undo"] for c in reversed(planned(ONE, look()).commands) if c["argv"][0] == "install"
@@ -266,8 +266,8 @@ def test_a_daemon_with_clients_is_not_ended(sharing: dict[str, Any]) -> None:
 
 
 def test_other_limits_can_wait_for_clients() -> None:
-    """`restart: never` writes them down and leaves the restart to someone. What has to end has to
-    end now.
+    """`restart: never` writes them down and leaves the restart to someone. The end of a daemon
+    cannot wait.
     """
     seen = look(**RUNNING, held=[*HELD, *SERVER])
     plan = planned(OTHER, seen, restart="never")
@@ -299,8 +299,8 @@ def test_nobody_calls_a_client_the_daemon_itself(group: str) -> None:
 
 
 def test_what_containers_and_clients_fill_has_a_limit() -> None:
-    """Of bytes, and of files: each takes memory of the kernel. What the daemon logs is the clients'
-    choice, too.
+    """Of bytes, and of files: each takes memory of the kernel. The clients choose what the daemon
+    logs, too.
     """
     (settings,) = [
         json.loads(c["content"]) for c in planned(ONE, look()).changes if c["path"] == mps.SETTINGS

@@ -570,8 +570,8 @@ def test_absent_asks_for_modes_only_where_some_were_set() -> None:
 
 
 def test_a_gpu_that_does_not_answer_keeps_no_engine_from_starting() -> None:
-    """What waits in the kernel is ended by no signal, and a unit of this type waits for it without
-    a limit unless it has one.
+    """No signal ends a process that waits in the kernel, and a unit of this type waits for it
+    without a limit unless it has one.
     """
     unit = resource.name_sharing_unit().splitlines()
     assert {"Type=oneshot", "TimeoutStartSec=180", "TimeoutStopSec=10"} <= set(unit)

@@ -266,7 +266,7 @@ def test_a_runtimes_fixed_words_are_shown_with_the_next_step(
 @pytest.mark.parametrize("words", runtime_words.PHRASES)
 def test_no_phrase_takes_what_stands_in_its_place(words: str) -> None:
     """Without a repetition and a class of characters, a pattern matches only words that are in it.
-    What only has to follow is not taken.
+    Words that only have to follow are not taken.
     """
     taken = re.sub(r"\(\?=.*\)$", "", words)
     assert not re.search(r"(?<!\\)[.*+\[]|\\[wWsSdD]", taken)

@@ -63,8 +63,7 @@ def test_of_what_an_engine_says_only_known_phrases_are_told(said: str, told: str
 
 
 CUDA = "/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01"
-# What a runtime says of a file that a spec names and the host lacks: its words, and those that are
-# told.
+# A runtime on a file that a spec names and the host lacks: its words, and the words that are told.
 LACKING = {
     "runc 1.2": (
         f'runc create failed: error mounting "{CUDA}" to rootfs at "{CUDA}": mount src={CUDA}: no such file or directory',
@@ -96,7 +95,7 @@ def test_a_file_of_the_spec_that_is_gone_is_named_with_its_path(case: str) -> No
     assert get_code(advice) == "verify.spec-file-gone"
 
 
-# Paths that are no files of the driver in a folder of the system.
+# Paths that are not files of the driver in a folder of the system.
 UNTOLD = [
     "/home/alice/libcuda.so.1",
     "/opt/site/token-a1b2",
@@ -110,7 +109,7 @@ UNTOLD = [
     "/run/nvidia/acme/usr/lib64/libnvidia-ml.so.1",
     "/dev/acme/nvidia0",
 ]
-# Folders of the driver's files, each of which is told.
+# Folders of the driver's files. Each is told.
 TOLD = [
     "/usr/lib/x86_64-linux-gnu/nvidia/tesla-470/libcuda.so.470.1.1",
     "/usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.535.1.1",

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`NVIDIA_REQUIRE_*` as nvidia-container-cli reads them: a table of its language, and of which
-variables count.
+"""`NVIDIA_REQUIRE_*` as nvidia-container-cli reads them: a table of its language, and one of the
+variables that count.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ HIDDEN = st.sets(st.sampled_from(["cuda", "driver", "arch", "brands"]))
 
 @given(EXPRESSION, HIDDEN)
 def test_an_answer_without_all_facts_is_the_one_with_them(text: str, hidden: set[str]) -> None:
-    """What is not known may leave a question open, and never turns an answer round."""
+    """An unknown value may leave a question open, and never turns an answer round."""
     known = {
         name: getattr(A100, name)
         for name in ("cuda", "driver", "arch", "brands")
