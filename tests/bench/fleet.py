@@ -172,7 +172,7 @@ class Controller:
 
 
 def roll(controller: Controller, settings: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
-    """All batches, each host of which does what it should."""
+    """Plan all batches. Each host does what it should."""
     for batch in plan["batches"]:
         hosts = batch["hosts"]
         for point in ("begin", "end"):

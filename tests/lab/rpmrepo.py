@@ -67,8 +67,8 @@ systemctl daemon-reload
 systemctl start nvidia-cdi-refresh.path || :
 """,
 }
-# What the packages of such a distribution provide, of which rpm's database on these hosts knows
-# nothing.
+# The provides of such a distribution's packages. rpm's database on these hosts knows nothing of
+# them.
 SYSTEM = "lab-system"
 SYSTEM_SPEC = f"""
 Name: {SYSTEM}

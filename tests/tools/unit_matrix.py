@@ -4,14 +4,14 @@
 """Run unit tests in the environments of other Pythons and other ansible-core releases.
 
     unit_matrix.py core-2-16              unit tests but the planner's, the host side's (neither imports Ansible) and the playbooks' runs
-    unit_matrix.py core-2-16-oldest       of both those that most often tell the oldest release from the newest, in a few minutes
+    unit_matrix.py core-2-16-oldest       the tests of both that most often tell the oldest release from the newest, in a few minutes
     unit_matrix.py core-2-16-planner      the planner's, on that release's Python
     unit_matrix.py core-2-16-playbooks    the playbooks' runs that lean on how ansible-core counts, loses and templates
     unit_matrix.py core-2-16-other-playbooks    the others
-    unit_matrix.py core-2-18-playbooks    those that lean on it
+    unit_matrix.py core-2-18-playbooks    the same runs, on that release
     unit_matrix.py core-2-17 core-2-18 core-2-19 core-2-20    what core-2-16 runs, on the releases between
     unit_matrix.py host-3-6 host-3-8      the host side's, without Ansible
-    unit_matrix.py yaml-6-0 yaml-6        those that read YAML, by a release of PyYAML, without Ansible
+    unit_matrix.py yaml-6-0 yaml-6        the tests that read YAML, by a release of PyYAML, without Ansible
 
 A missing interpreter is named and passed over: not every machine has every Python.
 """

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 from tests.unit.plugin_sources import ROOT, find_breaches, list_sources, read_tree
@@ -114,6 +116,47 @@ def test_sentences_name_the_actor_and_what_they_are_about() -> None:
         return [found[0] for word in HIDDEN.values() for found in word.finditer(text)]
 
     assert find_breaches(READ_BY_USERS, find_hidden) == {}
+
+
+def list_remarks(path: Path) -> list[str]:
+    """Give the docstrings and comments of a file, each on one line."""
+    text = path.read_text()
+    remarks: list[tuple[int, str]] = []  # of comments: the line of the last one, and all together
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            line, words = token.start[0], token.string.lstrip("# ")
+            if remarks and remarks[-1][0] == line - 1:
+                remarks[-1] = (line, f"{remarks[-1][1]} {words}")
+            else:
+                remarks.append((line, words))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = [
+        ast.get_docstring(node) or ""
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, documented)
+    ]
+    return [
+        " ".join(words.split()) for words in (*docstrings, *(words for _line, words in remarks))
+    ]
+
+
+def test_remarks_about_code_name_what_they_are_about() -> None:
+    hidden = [
+        HIDDEN[word] for word in ("of which", "those that", "goes on with", "by now", "is no X")
+    ]
+
+    def find_hidden(path: Path) -> list[str]:
+        flat = re.sub(r"\s+(?:# )?", " ", path.read_text())
+        return [
+            words[0]
+            # most files have none of these words, and it takes long to find remarks
+            for remark in (list_remarks(path) if any(word.search(flat) for word in hidden) else ())
+            for word in hidden
+            for words in word.finditer(remark)
+        ]
+
+    sources = [path for path in PROSE if path.suffix == ".py"]
+    assert find_breaches(sources, find_hidden) == {}
 
 
 # Names of local values that hide what they hold. MOST_VAGUE is the number of functions and methods

@@ -174,8 +174,7 @@ def test_a_stopped_engine_is_refused_by_that_cause(
         host.plan(faults.stopped(PROGRAMS[engine], SOCKETS[engine], f"{engine}.service", state))
 
 
-# ---------------------------------------------------------------- two engines, of which one is
-# stopped
+# ---------------------------------------------------------------- two engines, one of them stopped
 
 CONFIG, FACT = (
     "file:/etc/nvidia-container-runtime/config.toml",

@@ -269,7 +269,7 @@ def read_guarded_text(path):
 
 
 def read_device_numbers(path):
-    """Return [major, minor], [-1, -1] if the file is no device, and None if there is no node:
+    """Return [major, minor], [-1, -1] if the file is not a device, and None if there is no node:
     another fact covers that.
     """
     try:

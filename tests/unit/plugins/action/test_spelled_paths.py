@@ -513,7 +513,7 @@ def test_a_path_has_one_spelling(path: str, cleaned: str, opened: str) -> None:
     )
 
 
-# ---------------------------------------------------------------- names that are no text
+# ---------------------------------------------------------------- names that are not text
 
 
 def test_a_file_whose_name_is_no_text_is_changed_and_given_back(tmp_path: pathlib.Path) -> None:
