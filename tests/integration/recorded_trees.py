@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.gpu import spec_facts
 from tests.lab import trees
-from tests.lab.fakegpu import Inventory
+from tests.lab.fakegpu.inventories import Inventory
 from tests.tools import oracle
 
 LAYOUTS = {layout.name: layout for layout in trees.LAYOUTS}

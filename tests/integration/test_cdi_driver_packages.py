@@ -19,7 +19,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 
 from tests import night
 from tests.gpu import spec_facts
-from tests.lab import fakegpu, trees
+from tests.lab import trees
+from tests.lab.fakegpu import inventories
 from tests.tools import oracle
 
 pytestmark = [
@@ -61,9 +62,9 @@ def build(root: Path, package: dict[str, Any]) -> None:
         trees.library(folder / name, name.partition(".so")[0])
     for name, target in package.get("links", {}).items():
         (folder / name).symlink_to(target)
-    inv = fakegpu.inventory("tree", {"gpus": 1})
+    inv = inventories.inventory("tree", {"gpus": 1})
     version = package["version"]
-    trees.hardware(root, fakegpu.Inventory(inv.gpus, version=version, loaded=version))
+    trees.hardware(root, inventories.Inventory(inv.gpus, version=version, loaded=version))
 
 
 @pytest.mark.parametrize(("name",), ROWS)

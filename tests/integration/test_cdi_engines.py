@@ -35,7 +35,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 
 from tests.integration.containers import ROOTLESS, Inside, start
-from tests.lab.fakegpu import Gpu, Inventory, mig_minor, nodes
+from tests.lab.fakegpu.device_nodes import mig_minor, nodes
+from tests.lab.fakegpu.inventories import Gpu, Inventory
 from tests.tools.onlab import Fleet, Run, repository
 
 pytestmark = pytest.mark.lab

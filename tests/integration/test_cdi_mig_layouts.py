@@ -17,7 +17,8 @@ import pytest
 
 from tests import night
 from tests.gpu import spec_facts
-from tests.lab import fakegpu, mig_layouts, trees
+from tests.lab import mig_layouts, trees
+from tests.lab.fakegpu import device_nodes, inventories
 from tests.tools import oracle
 
 pytestmark = [
@@ -45,24 +46,27 @@ CASES = sorted(
 BOARDS = len({board for board, _layout, _numbering in CASES})
 
 
-def build(root: Path, inv: fakegpu.Inventory) -> Path:
+def build(root: Path, inv: inventories.Inventory) -> Path:
     drawing = tuple(dc.replace(gpu, drm=True) for gpu in inv.gpus)
     whole = dc.replace(inv, gpus=drawing)
     trees.build_for(root, whole, dc.replace(LAYOUT, version=inv.version, compat32=""))
     return root
 
 
-def expected(inv: fakegpu.Inventory) -> dict[str, set[str]]:
+def expected(inv: inventories.Inventory) -> dict[str, set[str]]:
     """Each name and its device nodes, by the inventory alone."""
     found: dict[str, set[str]] = {}
     for index, gpu in enumerate(inv.gpus):
         for number, (gi, ci, uuid) in enumerate(gpu.migs):
-            minors = (fakegpu.mig_minor(gpu.minor, gi, None), fakegpu.mig_minor(gpu.minor, gi, ci))
+            minors = (
+                device_nodes.mig_minor(gpu.minor, gi, None),
+                device_nodes.mig_minor(gpu.minor, gi, ci),
+            )
             nodes = {f"/dev/nvidia{gpu.minor}"}
             nodes |= {f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors}
             if gpu.profiles[gi].name.endswith("+gfx"):
                 drawing = dc.replace(gpu, drm=True)
-                nodes |= {path for path, _major, _minor in fakegpu.drm_nodes(drawing)}
+                nodes |= {path for path, _major, _minor in device_nodes.drm_nodes(drawing)}
             found[f"{index}:{number}"] = found[uuid] = nodes
     return found
 
@@ -128,7 +132,7 @@ def test_instances_are_numbered_as_drivers_were_seen_to_do(
 
 
 def test_capabilities_are_numbered_as_a_node_was_seen_to_do() -> None:
-    assert (fakegpu.mig_minor(0, 11, None), fakegpu.mig_minor(0, 11, 0)) == (102, 103)
+    assert (device_nodes.mig_minor(0, 11, None), device_nodes.mig_minor(0, 11, 0)) == (102, 103)
 
 
 @pytest.mark.parametrize("board", [*BY_GUIDE, "rtx-pro-6000"])

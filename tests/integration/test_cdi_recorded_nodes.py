@@ -20,8 +20,9 @@ import pytest
 from tests import night
 from tests.gpu import spec_facts
 from tests.integration.recorded_trees import PROFILES, STRATEGIES, ask, build
-from tests.lab import fakegpu, recorded
-from tests.lab.fakegpu import Inventory
+from tests.lab import recorded
+from tests.lab.fakegpu import device_nodes, packaged
+from tests.lab.fakegpu.inventories import Inventory
 from tests.tools import oracle
 
 pytestmark = [
@@ -175,9 +176,9 @@ def test_the_judge_notices_gpus_that_are_not_as_they_are(
 
 
 ACCESS = (
-    ("gi1/access", fakegpu.mig_minor(0, 2, None)),
-    ("gi1/ci0/access", fakegpu.mig_minor(0, 2, 0)),
-    ("gi6/ci0/access", fakegpu.mig_minor(1, 6, 0)),
+    ("gi1/access", device_nodes.mig_minor(0, 2, None)),
+    ("gi1/ci0/access", device_nodes.mig_minor(0, 2, 0)),
+    ("gi6/ci0/access", device_nodes.mig_minor(1, 6, 0)),
 )
 
 
@@ -188,6 +189,6 @@ def test_the_judge_notices_a_capability_with_another_minor(
     root = build(tmp_path, NODES["h100-mig-enabled"].inventory)
     theirs = ask(root, ("index", "uuid"))
     assert compared(theirs, spec_facts.list_facts(oracle.ours(root), root)) == EVERYWHERE
-    file = root / fakegpu.TOP / "proc/driver/nvidia/capabilities/gpu0/mig" / capability
+    file = root / packaged.TOP / "proc/driver/nvidia/capabilities/gpu0/mig" / capability
     file.write_text(f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
     assert spec_facts.compare_facts(theirs, spec_facts.list_facts(oracle.ours(root), root)).get("")

@@ -20,7 +20,8 @@ import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import deviations
 
 from tests.gpu import spec_facts
-from tests.lab import fakegpu, trees
+from tests.lab import trees
+from tests.lab.fakegpu import inventories
 from tests.tools import oracle
 
 pytestmark = [
@@ -73,14 +74,14 @@ def build(root: Path, spec: dict[str, Any], open_sockets: ExitStack) -> None:
             program = host.startswith("/usr/bin/")
             trees.write(root / host[1:], b"#!/bin/sh\n" if program else b"{}\n")
     given = spec["gpu"]
-    gpu = fakegpu.Gpu(
+    gpu = inventories.Gpu(
         UUID,
         0,
         given["bus"],
         drm="card" in given,
         drm_numbers=(given["card"], given["render"]) if "card" in given else None,
     )
-    inv = fakegpu.Inventory((gpu,), version=spec["driver"], loaded=spec["driver"])
+    inv = inventories.Inventory((gpu,), version=spec["driver"], loaded=spec["driver"])
     trees.hardware(root, inv)
     for node in (root / "dev").glob("nvidia*"):
         if node.is_char_device() and node.name not in (*spec["nodes"], "nvidia0"):

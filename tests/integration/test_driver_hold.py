@@ -19,7 +19,8 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import holding
 
-from tests.lab import fakegpu, hosts, userland
+from tests.lab import hosts, userland
+from tests.lab.fakegpu import packaged
 from tests.tools.onlab import ROOT, RUNTIME, Fleet, Run
 
 pytestmark = pytest.mark.lab
@@ -58,7 +59,7 @@ echo 'deb [trusted=yes] file:/root/repository ./' >/etc/apt/sources.list.d/local
 DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install unattended-upgrades {" ".join((*userland.MOVED, *OTHERS))}
 """
 # the imitated module is that of the packages
-LOADED = f"echo {OLD.partition('-')[0]} >/{fakegpu.TOP}/sys/module/nvidia/version"
+LOADED = f"echo {OLD.partition('-')[0]} >/{packaged.TOP}/sys/module/nvidia/version"
 NEWER = f"""
 cd /root/repository
 for deb in *_{OLD}_amd64.deb; do

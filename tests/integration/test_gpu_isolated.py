@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from tests.gpu import build, device_rules
-from tests.lab import fakegpu
+from tests.lab.fakegpu import driver_libraries, inventories, nvml_answers
 
 pytestmark = pytest.mark.lab
 
-INVENTORY = fakegpu.inventory("isolated", {"gpus": 2})
+INVENTORY = inventories.inventory("isolated", {"gpus": 2})
 GROUP = f"gpufleet-gpu-test-{os.getpid()}"
 OTHERS = [["/dev/fuse", 10, 229], ["/dev/tty0", 4, 0]]
 
@@ -38,9 +38,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def request_(tmp_path: Path) -> Mapping[str, Any]:
     """A spec that gives /dev/zero by another name, and NVML."""
-    (tmp_path / "fake-nvml.conf").write_text(fakegpu.nvml_conf(INVENTORY))
+    (tmp_path / "fake-nvml.conf").write_text(nvml_answers.nvml_conf(INVENTORY))
     library = tmp_path / "libnvidia-ml.so.550"
-    library.write_bytes(fakegpu.nvml_bytes())
+    library.write_bytes(driver_libraries.nvml_bytes())
     mounts = [
         (str(library), "/opt/driver/libnvidia-ml.so.550"),
         (str(tmp_path / "fake-nvml.conf"), "/etc/fake-nvml.conf"),

@@ -19,7 +19,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import fakegpu, trees
+from . import trees
+from .fakegpu import driver_libraries, host_tree, packaged, tree_entries
 from .recorded import Node
 
 MERGED = ("lib", "lib64", "bin", "sbin")
@@ -70,7 +71,7 @@ def _write(root: Path, entry: Mapping[str, Any], soname: str) -> None:
         return
     content = b"{}\n"
     if ".so" in name:
-        content = fakegpu.nvml_bytes() if "libnvidia-ml" in name else trees.stub(soname)
+        content = driver_libraries.nvml_bytes() if "libnvidia-ml" in name else trees.stub(soname)
     elif entry["mode"] & 0o111:
         content = b"#!/bin/sh\n"
     trees.write(place, content)
@@ -85,11 +86,11 @@ def _link(root: Path, entry: Mapping[str, Any]) -> None:
 
 
 def _hardware(root: Path, node: Node) -> None:
-    for name, entry in fakegpu.tree(node.inventory, os.uname().release).items():
-        if name.startswith(fakegpu.TOP) or name == "etc/fake-nvml.conf":
-            fakegpu.put(root / name, entry)
+    for name, entry in host_tree.tree(node.inventory, os.uname().release).items():
+        if name.startswith(packaged.TOP) or name == "etc/fake-nvml.conf":
+            tree_entries.put(root / name, entry)
     for path, text in _list_captured_texts(node.seen["answers"]):
-        fakegpu.put(root / fakegpu.TOP / path[1:], fakegpu.Entry(text, mode=0o444))
+        tree_entries.put(root / packaged.TOP / path[1:], tree_entries.Entry(text, mode=0o444))
     for key, answer in node.seen["answers"].items():
         for entry in _files(answer) if key.startswith("glob:/dev/") else ():
             _device(root, entry)

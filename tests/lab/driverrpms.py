@@ -17,9 +17,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import fakegpu, roots, rpmrepo
+from . import roots, rpmrepo
 from .artefacts import cached, digest
-from .fakegpu import driver
+from .fakegpu import driver, driver_libraries
 from .kinds import KINDS
 
 RELEASES = ("570.172.08", "580.95.05")
@@ -67,7 +67,7 @@ SCRIPTLETS = {
 def build_repository() -> Path:
     """Return the directory with the packages of all releases, and the metadata of a repository."""
     lower = roots.layers(KINDS[rpmrepo.DNF])
-    own = (*fakegpu.list_own_programs(), Path(__file__), Path(driver.__file__))
+    own = (*driver_libraries.list_own_programs(), Path(__file__), Path(driver.__file__))
     key = digest(*(path.name for path in lower), rpmrepo.BUILD, *own)
     what = "imitated rpm packages of two branches of NVIDIA's driver"
     return cached("repo", "driver-rpm", key, functools.partial(_build, lower), what)
@@ -111,12 +111,12 @@ def _write_source(name: str, release: str, source: Path) -> None:
 def _list_files(name: str, release: str) -> Iterator[tuple[str, bytes, int]]:
     """Yield path, content and mode of the files of one package, but its links."""
     if name == TOOLS:
-        yield "usr/bin/nvidia-smi", fakegpu.NVIDIA_SMI.read_bytes(), 0o755
+        yield "usr/bin/nvidia-smi", driver_libraries.NVIDIA_SMI.read_bytes(), 0o755
         yield from ((path, text.encode(), mode) for path, text, mode in driver.texts(release))
     if name == LIBS:
         with tempfile.TemporaryDirectory() as place:
-            fakegpu.install_libraries(Path(place), release)
-            fakegpu.compile_nvml(Path(place), release)
+            driver_libraries.install_libraries(Path(place), release)
+            driver_libraries.compile_nvml(Path(place), release)
             nvml = Path(place, "libnvidia-ml.so.1").read_bytes()
             for path in sorted(Path(place).rglob("*.so.*")):
                 own = nvml if path.name.startswith("libnvidia-ml.") else path.read_bytes()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .artefacts import LabError
-from .fakegpu import Inventory, inventory
+from .fakegpu.inventories import Inventory, inventory
 from .kinds import KINDS
 
 FLEETS = Path(__file__).with_name("fleets")

@@ -20,8 +20,9 @@ from typing import Any, Literal
 
 import yaml
 
-from . import fakegpu, recorded
+from . import recorded
 from .artefacts import go_tool
+from .fakegpu import inventories
 
 FILE = Path(__file__).resolve().parent.parent / "fixtures" / "mig_layouts.yml"
 PROGRAM = "mig-boards"
@@ -43,7 +44,7 @@ class Board:
     name: str
     pci_id: str
     mib: int
-    profiles: Mapping[str, fakegpu.Profile]
+    profiles: Mapping[str, inventories.Profile]
     places: Mapping[str, tuple[Place, ...]]
 
     @property
@@ -85,7 +86,9 @@ def board(key: str) -> Board:
     mock = ask_mocks()[key]
     by_number = {profile["number"]: profile for profile in mock["profiles"]}
     profiles = {
-        name: fakegpu.Profile(name, number, by_number[number]["slices"], by_number[number]["mib"])
+        name: inventories.Profile(
+            name, number, by_number[number]["slices"], by_number[number]["mib"]
+        )
         for name, number in given["profiles"].items()
     }
     places = {
@@ -98,7 +101,7 @@ def board(key: str) -> Board:
 def _restate_board(given: Mapping[str, Any]) -> Board:
     whole = max(int(name[0]) for name in given["profiles"])
     profiles = {
-        name: fakegpu.Profile(name, number, int(name[0]), given["mib"] * int(name[0]) // whole)
+        name: inventories.Profile(name, number, int(name[0]), given["mib"] * int(name[0]) // whole)
         for name, number in given["profiles"].items()
     }
     places = {
@@ -129,7 +132,7 @@ def number_instance(of: Board, at: Place, numbering: Numbering) -> int:
     return of.span // size - 1 + start // size
 
 
-def inventory(key: str, layout: str, numbering: Numbering, gpus: int = 2) -> fakegpu.Inventory:
+def inventory(key: str, layout: str, numbering: Numbering, gpus: int = 2) -> inventories.Inventory:
     """Return a host whose GPUs of a board have a layout."""
     of = board(key)
     counts: Mapping[str, int] = read()["boards"][key]["layouts"][layout]
@@ -145,7 +148,7 @@ def inventory(key: str, layout: str, numbering: Numbering, gpus: int = 2) -> fak
         for name, at in zip(wanted, places, strict=True)
     }
     boards = tuple(
-        fakegpu.Gpu(
+        inventories.Gpu(
             uuid=f"GPU-{index:08d}-0000-0000-0000-{index:012d}",
             minor=index,
             bus=f"0000:{16 * (index + 1):02x}:00.0",
@@ -161,4 +164,4 @@ def inventory(key: str, layout: str, numbering: Numbering, gpus: int = 2) -> fak
         )
         for index in range(gpus)
     )
-    return fakegpu.Inventory(boards, version="580.105.08", loaded="580.105.08", cuda=13000)
+    return inventories.Inventory(boards, version="580.105.08", loaded="580.105.08", cuda=13000)

@@ -24,7 +24,7 @@ import yaml
 
 from tests.gpu import capture
 
-from . import fakegpu
+from .fakegpu import inventories
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 FILE = FIXTURES / "recorded_nodes.yml"
@@ -85,7 +85,7 @@ class Node:
     name: str
     source: str
     measured: bool
-    inventory: fakegpu.Inventory
+    inventory: inventories.Inventory
     seen: Mapping[str, Any] = field(default_factory=dict)
     theirs: Mapping[str, Any] = field(default_factory=dict)
 
@@ -138,7 +138,7 @@ def read_node(name: str, record: object) -> Node:
             raise BadRecord(f"{name}: two GPUs have the same {what}")
     driver = _text(name, given, "driver")
     major, minor = _text(name, given, "cuda").split(".")
-    made = fakegpu.Inventory(
+    made = inventories.Inventory(
         boards,
         version=driver,
         loaded=driver,
@@ -185,7 +185,7 @@ def _number(where: str, given: Mapping[str, Any], key: str, default: int | None 
     return value
 
 
-def _gpu(name: str, shared: Mapping[str, Any], index: int, entry: object) -> fakegpu.Gpu:
+def _gpu(name: str, shared: Mapping[str, Any], index: int, entry: object) -> inventories.Gpu:
     where = f"{name}: GPU {index}"
     given = {**shared, **_mapping(where, entry, OF_GPU | SHARED)}
     pairs = given.get("migs", [])
@@ -194,7 +194,7 @@ def _gpu(name: str, shared: Mapping[str, Any], index: int, entry: object) -> fak
     mode = given.get("addressing", "none")
     if str(mode) not in ADDRESSING:
         raise BadRecord(f"{where}: addressing is {mode!r}")
-    return fakegpu.Gpu(
+    return inventories.Gpu(
         uuid=f"GPU-{index:08d}-0000-0000-0000-{index:012d}",
         minor=_number(where, given, "minor", index),
         bus=_text(where, given, "bus"),
@@ -217,7 +217,7 @@ def name_mig_device(node: str, index: int, gi: int, ci: int) -> str:
     return f"MIG-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{node}.gpu{index}.gi{gi}.ci{ci}')}"
 
 
-def _fabric(where: str, found: object) -> fakegpu.Fabric:
+def _fabric(where: str, found: object) -> inventories.Fabric:
     given = _mapping(
         where, found, frozenset(("state", "status", "clique", "cluster", "health", "mask"))
     )
@@ -225,7 +225,7 @@ def _fabric(where: str, found: object) -> fakegpu.Fabric:
         raise BadRecord(f"{where}: the state of the fabric is {given.get('state')!r}")
     health = _mapping(where, given.get("health", {}), frozenset(HEALTH))
     number = _number(where, given, "cluster")
-    return fakegpu.Fabric(
+    return inventories.Fabric(
         state=STATES[given["state"]],
         status=_number(where, given, "status", 0),
         clique=_number(where, given, "clique"),

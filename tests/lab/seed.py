@@ -13,9 +13,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import fakegpu, images
+from . import images
 from .artefacts import LabError, cached, digest, go_tool
 from .doctor import has_go
+from .fakegpu import host_tree
 from .fleet import Spec
 from .inventory import KERNEL_LOG
 from .kinds import Kind
@@ -100,7 +101,7 @@ def write(
     for path, target in kind.links:
         _link(tree / path.lstrip("/"), target)
     _write_units(tree, kind)
-    fakegpu.install(tree, spec.gpus)
+    host_tree.install(tree, spec.gpus)
     _put(tree, KERNEL_LOG.lstrip("/"), "")
     for path, text in spec.files.items():
         _put(tree, path.lstrip("/"), text)

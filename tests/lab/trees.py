@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import fakegpu
 from .artefacts import cached, digest, run
+from .fakegpu import device_nodes, driver_libraries, host_tree, inventories, packaged, tree_entries
 
 Gpus = int | list[dict[str, object]]  # how many, or what is special about each, as in a fleet file
 UBUNTU, RHEL, ARM = "usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib/aarch64-linux-gnu"
@@ -212,11 +212,11 @@ def build(
     root: Path, layout: Layout, gpus: Gpus = 2, *, switches: int = 0, channels: int = 0
 ) -> None:
     """Build the tree of a host with this driver and so many GPUs, NVSwitches and IMEX channels."""
-    inv = fakegpu.inventory("tree", {"gpus": gpus, "switches": switches, "channels": channels})
+    inv = inventories.inventory("tree", {"gpus": gpus, "switches": switches, "channels": channels})
     build_for(root, dataclasses.replace(inv, version=layout.version, loaded=layout.version), layout)
 
 
-def build_for(root: Path, inv: fakegpu.Inventory, layout: Layout) -> None:
+def build_for(root: Path, inv: inventories.Inventory, layout: Layout) -> None:
     """Build the tree of a host with these GPUs and the files of this driver."""
     for path, target in layout.links:
         (root / target if path.count("/") == 0 else root / path).parent.mkdir(
@@ -236,17 +236,17 @@ def build_for(root: Path, inv: fakegpu.Inventory, layout: Layout) -> None:
         subprocess.run(["/sbin/ldconfig", "-r", str(root)], check=True)
 
 
-def hardware(root: Path, inv: fakegpu.Inventory) -> None:
+def hardware(root: Path, inv: inventories.Inventory) -> None:
     """Put GPUs, their device nodes, and the answers of NVML about them into a tree."""
-    for name, entry in fakegpu.tree(inv, os.uname().release).items():
-        if name.startswith(fakegpu.TOP) or name == "etc/fake-nvml.conf":
-            fakegpu.put(root / name, entry)
-    for path, major, minor in fakegpu.nodes(inv):
+    for name, entry in host_tree.tree(inv, os.uname().release).items():
+        if name.startswith(packaged.TOP) or name == "etc/fake-nvml.conf":
+            tree_entries.put(root / name, entry)
+    for path, major, minor in device_nodes.nodes(inv):
         (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
         os.mknod(root / path[1:], stat.S_IFCHR, os.makedev(major, minor))
-        (root / path[1:]).chmod(fakegpu.get_node_mode(path))
-    for path, target in fakegpu.drm_links(inv):
-        fakegpu.put(root / path[1:], fakegpu.Entry(link=target))
+        (root / path[1:]).chmod(device_nodes.get_node_mode(path))
+    for path, target in device_nodes.drm_links(inv):
+        tree_entries.put(root / path[1:], tree_entries.Entry(link=target))
 
 
 def list_libraries_of_branch(layout: Layout) -> Iterator[tuple[str, str, str, bool]]:
@@ -271,7 +271,7 @@ def files(layout: Layout) -> Iterator[tuple[str, bytes]]:
     for folder in (layout.folder, *([layout.compat32] if layout.compat32 else [])):
         for name, version, soname, _link in list_libraries_of_branch(layout):
             yield f"{folder}/{name}.so.{version}", stub(soname)
-    yield f"{layout.folder}/libnvidia-ml.so.{layout.version}", fakegpu.nvml_bytes()
+    yield f"{layout.folder}/libnvidia-ml.so.{layout.version}", driver_libraries.nvml_bytes()
     yield from ((f"{layout.folder}/{name}", stub(soname)) for name, soname in layout.more)
     modules = (
         [("nvidia_drv.so", "drivers"), (layout.server.format(version=layout.version), "extensions")]
@@ -324,7 +324,7 @@ def library(path: Path, stem: str) -> None:
     known = LIBRARIES.get(stem)
     short = known[0] if known else "1" if stem in PLATFORMS or base == "libnvidia-ml" else suffix
     soname = f"{base}.so.{short or suffix}".rstrip(".")
-    write(path, fakegpu.nvml_bytes() if base == "libnvidia-ml" else stub(soname))
+    write(path, driver_libraries.nvml_bytes() if base == "libnvidia-ml" else stub(soname))
     if soname != path.name:
         (path.parent / soname).symlink_to(path.name)
 

@@ -21,8 +21,9 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import fakegpu, roots, trees
+from . import roots, trees
 from .artefacts import cached, digest, go_tool, run
+from .fakegpu import driver_libraries, inventories
 from .lab import Lab
 
 SUITES = ("bookworm", "trixie")
@@ -113,7 +114,7 @@ def branches() -> Path:
     key = digest(
         root.name,
         repr((PARTS, PERSISTENCED, MOVER, BRANCHES, recipe)),
-        *fakegpu.list_own_programs(),
+        *driver_libraries.list_own_programs(),
     )
     what = "Debian: downloading packages of two branches of NVIDIA's driver"
     return cached("layers", "driver-branches", key, functools.partial(_bring_branches, root), what)
@@ -162,12 +163,12 @@ def tree(suite: str, gpus: int = 2) -> Iterator[Path]:
         )
         root = here / "root"
         (real,) = (root / "usr/lib/x86_64-linux-gnu/nvidia/current").glob("libnvidia-ml.so.*.*")
-        real.write_bytes(fakegpu.nvml_bytes())
+        real.write_bytes(driver_libraries.nvml_bytes())
         version = real.name.removeprefix("libnvidia-ml.so.")
         trees.hardware(
             root,
             dataclasses.replace(
-                fakegpu.inventory("tree", {"gpus": gpus}), version=version, loaded=version
+                inventories.inventory("tree", {"gpus": gpus}), version=version, loaded=version
             ),
         )
         shutil.copy2(go_tool("nvidia-toolkit") / "nvidia-ctk", root / "tmp/nvidia-ctk")
@@ -191,11 +192,11 @@ def _bring_branches(root: Path, out: Path) -> None:
         version = library.name.split("_")[1]
         release = version.partition("-")[0]
         with tempfile.TemporaryDirectory() as place:
-            fakegpu.compile_nvml(Path(place), release)
+            driver_libraries.compile_nvml(Path(place), release)
             nvml = Path(place, "libnvidia-ml.so.1").read_bytes()
         _repack(library, f"libnvidia-ml.so.{release}", nvml)
         (program,) = (out / branch).glob("nvidia-smi_*.deb")
-        _repack(program, "nvidia-smi", fakegpu.NVIDIA_SMI.read_bytes())
+        _repack(program, "nvidia-smi", driver_libraries.NVIDIA_SMI.read_bytes())
         _imitate_module(out / branch, version, release)
 
 

@@ -42,7 +42,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 from tests.gpu import specs
-from tests.lab import artefacts, fakegpu
+from tests.lab import artefacts
+from tests.lab.fakegpu import packaged
 
 # The host side is not typed.
 OBSERVER: Any = importlib.import_module(
@@ -105,7 +106,7 @@ def run(root: Path, mode: str, *more: str, release: Release = NEWEST) -> str:
     env = {"PATH": PATH, "FAKE_NVML": str(root / "etc/fake-nvml.conf")}
     # It reads the table of MIG's minors in /proc, and in /sys which DRM nodes a GPU has and where
     # the kernel looks for firmware, wherever its roots are.
-    shown = ["unshare", "--mount", "sh", "-c", SHOWN, str(root / fakegpu.TOP)]
+    shown = ["unshare", "--mount", "sh", "-c", SHOWN, str(root / packaged.TOP)]
     done = subprocess.run(
         [*shown, *command, *release.flags, *more],
         env=env,
@@ -119,7 +120,7 @@ def run(root: Path, mode: str, *more: str, release: Release = NEWEST) -> str:
 
 
 def policy(root: Path, **more: object) -> Policy:
-    faked = root / fakegpu.TOP
+    faked = root / packaged.TOP
     return Policy(
         cdi_driver_root=str(root),
         cdi_dev_root=str(root),

@@ -39,7 +39,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     packages,
 )
 
-from tests.lab import fakegpu
+from tests.lab.fakegpu import (
+    device_nodes,
+    driver_libraries,
+    host_tree,
+    inventories,
+    nvml_answers,
+    packaged,
+)
 from tests.unit import builders, cdi_plans, drivers
 
 KERNEL = "6.1.0"
@@ -53,11 +60,11 @@ NEEDS_COMPILER = pytest.mark.skipif(
 )  # fmt: skip
 
 
-def files(inv: fakegpu.Inventory) -> dict[str, Any]:
+def files(inv: inventories.Inventory) -> dict[str, Any]:
     """Return what /proc, /sys and /dev show, and the driver's files, as the builders take them."""
     found: dict[str, Any] = {}
-    for name, entry in fakegpu.tree(inv, KERNEL).items():
-        path = name.removeprefix(fakegpu.TOP)
+    for name, entry in host_tree.tree(inv, KERNEL).items():
+        path = name.removeprefix(packaged.TOP)
         if path == name:
             continue
         if path.endswith("/driver"):
@@ -66,8 +73,8 @@ def files(inv: fakegpu.Inventory) -> dict[str, Any]:
             found[path] = entry.text
         if "/drm/" in path:
             found[path.rpartition("/")[0]] = {"type": "dir"}
-    for path, major, minor in fakegpu.nodes(inv):
-        mode = fakegpu.get_node_mode(path)
+    for path, major, minor in device_nodes.nodes(inv):
+        mode = device_nodes.get_node_mode(path)
         found[path] = {"type": "char", "rdev": [major, minor], "mode": mode}
     folder = f"/usr/lib/{inv.cpu}-linux-gnu"
     return {**found, **drivers.HOOK, **drivers.core(folder, inv.version)}
@@ -77,22 +84,27 @@ def files(inv: fakegpu.Inventory) -> dict[str, Any]:
 def compiled() -> tempfile.TemporaryDirectory[str]:
     """Return a folder with NVML's library, compiled once for a run and gone after it."""
     folder = tempfile.TemporaryDirectory(prefix="gpufleet-nvml-")
-    fakegpu.compile_nvml(Path(folder.name))
+    driver_libraries.compile_nvml(Path(folder.name))
     return folder
 
 
-def ask_nvml(inv: fakegpu.Inventory) -> dict[str, Any]:
+def ask_nvml(inv: inventories.Inventory) -> dict[str, Any]:
     """Return what the probe reports."""
     with tempfile.NamedTemporaryFile("w") as conf, pytest.MonkeyPatch.context() as patch:
-        conf.write(fakegpu.nvml_conf(inv))
+        conf.write(nvml_answers.nvml_conf(inv))
         conf.flush()
         patch.setenv("FAKE_NVML", conf.name)
-        answer: dict[str, Any] = PROBE.run({"library": f"{compiled().name}/{fakegpu.NVML}.so.1"})
+        answer: dict[str, Any] = PROBE.run(
+            {"library": f"{compiled().name}/{driver_libraries.NVML}.so.1"}
+        )
     return answer
 
 
 def plan(
-    inv: fakegpu.Inventory, cap: str = "1.0.0", more: Mapping[str, Any] | None = None, **policy: Any
+    inv: inventories.Inventory,
+    cap: str = "1.0.0",
+    more: Mapping[str, Any] | None = None,
+    **policy: Any,
 ) -> Plan | PlanError:
     """Return the plan for the host's CDI spec, or the refusal. more: files that are added, None for
     one that is gone.
@@ -120,10 +132,10 @@ def plan(
     raise AssertionError("it asks forever")
 
 
-def run_with_nvml(inv: fakegpu.Inventory, scratch: Path, program: str) -> str:
+def run_with_nvml(inv: inventories.Inventory, scratch: Path, program: str) -> str:
     """Return what a Python program prints where NVML answers of these GPUs."""
     conf = scratch / "fake-nvml.conf"
-    conf.write_text(fakegpu.nvml_conf(inv))
+    conf.write_text(nvml_answers.nvml_conf(inv))
     env = {**os.environ, "LD_LIBRARY_PATH": compiled().name, "FAKE_NVML": str(conf)}
     done = subprocess.run(
         [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True

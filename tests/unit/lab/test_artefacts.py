@@ -17,13 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import aptrepo, artefacts, fakegpu, images, roots
+from tests.lab import aptrepo, artefacts, images, roots
+from tests.lab.fakegpu import device_nodes, host_tree, inventories, nvml_answers, tree_entries
 
 KERNEL = "6.1.0-42-amd64"
 
 
-def files(**host: object) -> dict[str, fakegpu.Entry]:
-    return fakegpu.tree(fakegpu.inventory("node1", host), KERNEL)
+def files(**host: object) -> dict[str, tree_entries.Entry]:
+    return host_tree.tree(inventories.inventory("node1", host), KERNEL)
 
 
 @pytest.mark.parametrize(
@@ -107,17 +108,17 @@ def test_a_packaged_driver_is_there_after_its_module_was_loaded() -> None:
 
 def test_uuids_differ_between_hosts_and_survive_a_rebuild() -> None:
     one, again, other = (
-        fakegpu.inventory(name, {"gpus": 2}).gpus for name in ("node1", "node1", "node2")
+        inventories.inventory(name, {"gpus": 2}).gpus for name in ("node1", "node1", "node2")
     )
     assert one == again
     assert len({gpu.uuid for gpu in one + other}) == 4
 
 
 def test_the_order_of_the_bus_need_not_be_that_of_the_minors() -> None:
-    swapped = fakegpu.inventory("node1", {"gpus": [{"minor": 1}, {"minor": 0}]})
+    swapped = inventories.inventory("node1", {"gpus": [{"minor": 1}, {"minor": 0}]})
     assert [
         line.split("|")[2:4]
-        for line in fakegpu.nvml_conf(swapped).splitlines()
+        for line in nvml_answers.nvml_conf(swapped).splitlines()
         if line.startswith("gpu ")
     ] == [
         ["1", "00000000:17:00.0"],
@@ -152,7 +153,7 @@ def test_faults_reach_the_library() -> None:
 def test_device_nodes(host: dict[str, object], expected: dict[str, tuple[int, int]]) -> None:
     found = {
         path: (major, minor)
-        for path, major, minor in fakegpu.nodes(fakegpu.inventory("node1", host))
+        for path, major, minor in device_nodes.nodes(inventories.inventory("node1", host))
     }
     assert expected.items() <= found.items()
 
@@ -173,7 +174,7 @@ def test_an_unknown_driver_state_is_refused() -> None:
     with pytest.raises(
         ValueError, match="node1: driver is 'odd', but must be one of ok, none, broken, packaged"
     ):
-        fakegpu.inventory("node1", {"gpus": 1, "driver": "odd"})
+        inventories.inventory("node1", {"gpus": 1, "driver": "odd"})
 
 
 LAYER = b"a layer"

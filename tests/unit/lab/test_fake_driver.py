@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import fakegpu
+from tests.lab.fakegpu import driver_libraries, inventories, nvml_answers
 
 pytestmark = pytest.mark.skipif(
     shutil.which("gcc") is None, reason="the library is compiled for this test, and there is no gcc"
@@ -39,7 +39,7 @@ except pynvml.NVMLError as error:
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("libraries")
-    fakegpu.compile_libraries(out)
+    driver_libraries.compile_libraries(out)
     return out
 
 
@@ -49,7 +49,7 @@ def ask(libraries: Path, tmp_path: Path) -> Ask:
 
     def run(host: dict[str, object], *command: str) -> subprocess.CompletedProcess[str]:
         conf = tmp_path / "fake-nvml.conf"
-        conf.write_text(fakegpu.nvml_conf(fakegpu.inventory("node1", host)))
+        conf.write_text(nvml_answers.nvml_conf(inventories.inventory("node1", host)))
         env = {
             **os.environ,
             "LD_LIBRARY_PATH": str(libraries),
@@ -64,11 +64,11 @@ def ask(libraries: Path, tmp_path: Path) -> Ask:
 
 
 def smi(ask: Ask, host: dict[str, object], *options: str) -> subprocess.CompletedProcess[str]:
-    return ask(host, str(fakegpu.HERE / "nvidia-smi"), *options)
+    return ask(host, str(driver_libraries.HERE / "nvidia-smi"), *options)
 
 
 def test_the_list_of_gpus(ask: Ask) -> None:
-    first, second = fakegpu.inventory("node1", {"gpus": 2}).gpus
+    first, second = inventories.inventory("node1", {"gpus": 2}).gpus
     assert smi(ask, {"gpus": 2}, "-L").stdout.splitlines() == [
         f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: {first.uuid})",
         f"GPU 1: NVIDIA H100 80GB HBM3 (UUID: {second.uuid})",
@@ -86,7 +86,7 @@ def test_mig_devices_stand_below_their_gpu(ask: Ask) -> None:
 
 @pytest.mark.parametrize("mig, shown", [("off", "Disabled"), ("on", "Enabled"), ("-", "[N/A]")])
 def test_a_query(ask: Ask, mig: str, shown: str) -> None:
-    (gpu,) = fakegpu.inventory("node1", {"gpus": 1}).gpus
+    (gpu,) = inventories.inventory("node1", {"gpus": 1}).gpus
     answer = smi(ask, {"gpus": [{"mig": mig}]}, FIELDS, "--format=csv,noheader")
     assert (
         answer.stdout
@@ -131,7 +131,7 @@ def test_injected_errors(ask: Ask, host: dict[str, object], status: int, text: s
 
 
 def test_modes_are_set_and_read_back(ask: Ask) -> None:
-    _first, second = fakegpu.inventory("node1", {"gpus": 2}).gpus
+    _first, second = inventories.inventory("node1", {"gpus": 2}).gpus
     assert smi(ask, {"gpus": 2}, "-i", second.uuid, "-c", "EXCLUSIVE_PROCESS").stdout.endswith(
         "All done.\n"
     )
@@ -180,7 +180,7 @@ def test_nvidias_own_binding(ask: Ask, host: dict[str, object], answer: str) -> 
 def test_the_library_of_a_package_works_with_its_own_module_alone(
     loaded: str, code: int, tmp_path: Path
 ) -> None:
-    fakegpu.compile_nvml(tmp_path, "550.163.01")
+    driver_libraries.compile_nvml(tmp_path, "550.163.01")
     if loaded:
         (tmp_path / "nvml.conf").write_text(f"driver {loaded}\n")
     asked = f"import ctypes; print(ctypes.CDLL('{tmp_path}/libnvidia-ml.so.1').nvmlInit_v2())"

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.lab import fakegpu, recorded
+from tests.lab import recorded
+from tests.lab.fakegpu import inventories
 from tests.unit import recorded_hosts
 
 GIVEN: dict[str, Any] = yaml.safe_load(recorded.FILE.read_text())
@@ -137,8 +138,8 @@ for number in range(pynvml.nvmlDeviceGetCount()):
 """
 
 
-def told(gpu: fakegpu.Gpu) -> str:
-    fabric = gpu.fabric or fakegpu.Fabric(state=0)
+def told(gpu: inventories.Gpu) -> str:
+    fabric = gpu.fabric or inventories.Fabric(state=0)
     cluster = fabric.cluster.replace("-", "")
     return f"{fabric.state} {fabric.status} {fabric.clique} {fabric.health} {cluster}"
 

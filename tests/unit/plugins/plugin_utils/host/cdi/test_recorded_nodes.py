@@ -25,7 +25,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.draws import count_examples
-from tests.lab import fakegpu, recorded
+from tests.lab import recorded
+from tests.lab.fakegpu import device_nodes, inventories
 from tests.unit import recorded_hosts
 from tests.unit.coded import Coded, read_all_coded
 from tests.unit.gpus import cap_minor
@@ -45,7 +46,7 @@ def spec_of(found: Plan | PlanError) -> Spec:
     return reader.parse_spec(text)
 
 
-def expected(inv: fakegpu.Inventory, strategies: tuple[str, ...]) -> dict[str, set[str]]:
+def expected(inv: inventories.Inventory, strategies: tuple[str, ...]) -> dict[str, set[str]]:
     """Each device and the nodes that are its own, by the inventory alone."""
     found: dict[str, set[str]] = {}
     for index, gpu in enumerate(sorted(inv.served, key=lambda one: one.bus)):
@@ -57,7 +58,7 @@ def expected(inv: fakegpu.Inventory, strategies: tuple[str, ...]) -> dict[str, s
                 names = {"index": f"{index}:{number}", "uuid": uuid, "type-index": f"mig{index}:{number}"}  # fmt: skip
                 found.update({names[strategy]: nodes for strategy in strategies})
         else:
-            drm = {path for path, _major, _minor in fakegpu.drm_nodes(gpu)}
+            drm = {path for path, _major, _minor in device_nodes.drm_nodes(gpu)}
             names = {"index": str(index), "uuid": gpu.uuid, "type-index": f"gpu{index}"}
             found.update({names[strategy]: own | drm for strategy in strategies})
     return found
@@ -70,7 +71,9 @@ def nodes(spec: Spec) -> dict[str, set[str]]:
     return {d.name: {n.path for n in d.edits.device_nodes} for d in spec.devices}
 
 
-def check(inv: fakegpu.Inventory, spec: Spec, strategies: tuple[str, ...], profile: str) -> None:
+def check(
+    inv: inventories.Inventory, spec: Spec, strategies: tuple[str, ...], profile: str
+) -> None:
     wanted = expected(inv, strategies)
     assert nodes(spec) == {**wanted, "all": set().union(*wanted.values())}
     for node in (node for device in spec.devices for node in device.edits.device_nodes):
@@ -114,9 +117,9 @@ STATES: dict[str, tuple[dict[str, Any], str]] = {
     "MIG until the next reset": ({"mig": "on", "pending": "off", "migs": ()}, "spec.mig-without-instance"),
     "MIG without an instance": ({"mig": "on", "migs": ()}, "spec.mig-without-instance"),
     "without MIG": ({"mig": "-", "migs": ()}, ""),
-    "fabric not started": ({"fabric": fakegpu.Fabric(state=1)}, ""),
-    "fabric in progress": ({"fabric": fakegpu.Fabric(state=2)}, ""),
-    "a fabric that failed": ({"fabric": fakegpu.Fabric(state=3, status=999)}, ""),
+    "fabric not started": ({"fabric": inventories.Fabric(state=1)}, ""),
+    "fabric in progress": ({"fabric": inventories.Fabric(state=2)}, ""),
+    "a fabric that failed": ({"fabric": inventories.Fabric(state=3, status=999)}, ""),
 }  # fmt: skip
 
 
@@ -124,7 +127,7 @@ STATES: dict[str, tuple[dict[str, Any], str]] = {
 WITHOUT_GPU = {"cdi.driver-broken", "cdi.no-spec-here"}
 
 
-def changed(inv: fakegpu.Inventory, states: dict[int, str]) -> fakegpu.Inventory:
+def changed(inv: inventories.Inventory, states: dict[int, str]) -> inventories.Inventory:
     boards = [
         dc.replace(gpu, **STATES[states[at]][0]) if at in states else gpu
         for at, gpu in enumerate(inv.gpus)
@@ -136,14 +139,14 @@ def reasons(made: Plan) -> list[Coded]:
     return read_all_coded(made.advice)
 
 
-def tells(found: list[Coded], code: str, gpu: fakegpu.Gpu, index: int) -> bool:
+def tells(found: list[Coded], code: str, gpu: inventories.Gpu, index: int) -> bool:
     """Whether a reason of this code names the GPU, by its bus or by NVML's index."""
     named = [str(value) for is_code, values in found if is_code == code for value in values.values()]  # fmt: skip
     words = {word.strip() for text in named for word in text.split(",")}
     return gpu.bus in words or str(index) in words
 
 
-def check_states(inv: fakegpu.Inventory, states: dict[int, str]) -> None:
+def check_states(inv: inventories.Inventory, states: dict[int, str]) -> None:
     there = changed(inv, states)
     made = recorded_hosts.plan(there)
     if not there.served:
