@@ -50,8 +50,8 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
         "observe": (
             "projection.yaml_scan projection.toml_places projection.json_places projection.documents projection.yaml_scalars "
             "projection.placeholders projection.projector projection.leaves projection.selection rpc.grpc_wire rpc.cri rpc.unix_http "
-            "commands keyed rpc.cri_queries failures system alarms linker observe process_trust process_queries file_queries trust "
-            "projection.contents host_files journal journal_queries"
+            "commands keyed rpc.cri_queries failures system alarms linker observe question_kinds process_trust process_queries "
+            "file_queries trust projection.contents host_files journal journal_queries"
         ),
         "transaction": (
             "trust linker commands host_files journal transaction.container_snapshot keyed failures transaction.preconditions "

@@ -14,6 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     commands,
     host_files,
     observe,
+    process_queries,
+    question_kinds,
     system,
     trust,
 )
@@ -194,7 +196,7 @@ def test_no_question_takes_the_others_with_it(monkeypatch):
     def explode(root, question):
         raise RuntimeError("hunter2")
 
-    monkeypatch.setitem(observe._KINDS, "which", explode)
+    monkeypatch.setitem(question_kinds.KINDS, "which", explode)
     questions = [
         {"id": "1", "kind": "nonsense"},
         {"id": "2", "kind": "file"},
@@ -329,7 +331,7 @@ def test_a_directory_of_too_many_files_is_an_error(tmp_path, monkeypatch):
 
 
 def test_more_processes_than_a_host_has_are_an_error(monkeypatch):
-    monkeypatch.setattr(observe.process_queries, "MAX_PROCESSES", 0)
+    monkeypatch.setattr(process_queries, "MAX_PROCESSES", 0)
     name = re.escape(trust.get_process_name(os.getpid()))
     found = ask(kind="processes", names=[name])
     assert found["error"]["kind"] == "too-large"

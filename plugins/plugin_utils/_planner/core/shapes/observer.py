@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shapes of the observer's answers: one row for each kind of query (module_utils/_host/observe.py
-and what it calls).
+"""Shapes of the observer's answers: one row for each kind of query
+(module_utils/_host/question_kinds.py and what it calls).
 """
 
 from __future__ import annotations

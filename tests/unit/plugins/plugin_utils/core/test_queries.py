@@ -12,7 +12,10 @@ import re
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    observe,
+    question_kinds,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
@@ -72,7 +75,7 @@ def test_a_host_reads_the_questions_that_were_asked() -> None:
 
 
 def test_what_is_not_said_is_what_the_node_takes() -> None:
-    assert observe._get_file_options({}) == {
+    assert question_kinds._get_file_options({}) == {
         "content": queries.USUAL["content"],
         "cap": queries.USUAL["max"],
         "keep": None,
