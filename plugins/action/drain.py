@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     draining,
     draining_messages,
     messages,
+    orchestrator,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -93,7 +94,7 @@ class ActionModule(ActionBase):
                 "kept": run.keep,
                 "checked": run.check_host,
             }[state]()
-        except draining.Refused as error:
+        except orchestrator.Refused as error:
             raise PlanError(messages.NODE_HELD.fill(reason=str(error))) from None
 
     def _skip_drain(self, args: Mapping[str, Any], decision: drain.DrainDecision) -> dict[str, Any]:
@@ -134,7 +135,7 @@ class Run:
 
     args: Mapping[str, Any]
     decision: drain.DrainDecision
-    every: Mapping[str, draining.Orchestrator]
+    every: Mapping[str, orchestrator.Orchestrator]
     check: bool
     standings: Mapping[str, drain.Standing]
     silent: tuple[str, ...]
@@ -172,7 +173,7 @@ class Run:
             waiting = (
                 {} if self.check else self._wait([*taken, *already], began + self.args["timeout"])
             )
-        except (PlanError, draining.Refused) as error:
+        except (PlanError, orchestrator.Refused) as error:
             return self._refuse_drain(str(error), taken)
         seconds = round(time.monotonic() - began)
         if not waiting:
@@ -237,7 +238,7 @@ class Run:
                     row = draining_messages.NOT_PUT_BACK_BY
                     failed.append(row.fill(program=who, cause=standing.text))
                     of_others += standing.state == "others"
-            except (PlanError, draining.Refused) as error:
+            except (PlanError, orchestrator.Refused) as error:
                 row = draining_messages.PUT_BACK_FAILED
                 failed.append(row.fill(program=who, cause=str(error)))
         return StillOut(tuple(failed), len(failed) > of_others)
@@ -251,7 +252,7 @@ class Run:
         for who in held:
             try:
                 self.every[who].give_back(try_only=self.check)
-            except (PlanError, draining.Refused) as error:
+            except (PlanError, orchestrator.Refused) as error:
                 row = draining_messages.PUT_BACK_FAILED
                 failed.append(row.fill(program=who, cause=str(error)))
         return failed
@@ -301,13 +302,13 @@ class Run:
             try:
                 self.every[who].keep(why, try_only=self.check)
                 held.append(who)
-            except (PlanError, draining.Refused) as error:
+            except (PlanError, orchestrator.Refused) as error:
                 if standing.state == "held" or isinstance(error, PlanError):
                     refused.append(error)
         if len(refused) == 1:
             raise refused[0]
         if refused:
-            raise draining.Refused(join_texts("; ", map(str, refused)))
+            raise orchestrator.Refused(join_texts("; ", map(str, refused)))
         return self._end(
             "kept" if held else "not_needed",
             why if held else draining_messages.NOT_HELD_BY_ROLLOUT.fill(),
@@ -329,7 +330,7 @@ class Run:
         return {**result, "failed": True, "msg": end_with_code(why)} if failed else result
 
 
-def describe_remaining_work(one: draining.Orchestrator, left: int) -> str:
+def describe_remaining_work(one: orchestrator.Orchestrator, left: int) -> str:
     """Return what a host waits for; '' if the work has ended.
 
     An orchestrator that is out of reach for a while has not reported that the work ended.

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
-    draining,
     kubernetes_core,
+    module_calls,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     messages as controller_messages,
@@ -36,7 +36,7 @@ OF_EVERY_NAMESPACE = "kube-root-ca.crt"
 class ClusterApi:
     """The API of one cluster, by the kubeconfig and the context that count for it."""
 
-    calls: draining.Calls
+    calls: module_calls.Calls
     access: Mapping[str, str]
 
     def look(self, namespace: str, config_map: str) -> live.Live:
@@ -128,7 +128,7 @@ class ClusterApi:
 
         If another writer was faster, read it again. Return False if there is nothing to change.
         """
-        for _attempt in range(draining.CONFLICTS):
+        for _attempt in range(kubernetes_core.CONFLICTS):
             wanted = change(self.get_node(name))
             if not wanted:
                 return False
@@ -178,7 +178,7 @@ class ClusterApi:
 
     def _do(self, call: api_calls.Call, *, check: bool) -> dict[str, Any]:
         result = self._call(call.module, call.arguments, check=check)
-        for _attempt in range(draining.CONFLICTS):
+        for _attempt in range(kubernetes_core.CONFLICTS):
             if not (
                 call.again and result.get("failed") and drain_kubernetes.is_api_conflict(result)
             ):

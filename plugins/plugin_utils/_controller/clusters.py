@@ -15,9 +15,9 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     cluster_api,
-    draining,
     host_variables,
     messages,
+    module_calls,
     validation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
@@ -245,7 +245,9 @@ def build_cluster_api(
 ) -> cluster_api.ClusterApi:
     """Return the API of one cluster, by the kubeconfig and context of its hosts."""
     access = {key: one.options[key] for key in ("kubeconfig", "context") if one.options[key]}
-    return cluster_api.ClusterApi(draining.Calls(action, variables, cluster_api.DELEGATE), access)
+    return cluster_api.ClusterApi(
+        module_calls.Calls(action, variables, cluster_api.DELEGATE), access
+    )
 
 
 @contextlib.contextmanager

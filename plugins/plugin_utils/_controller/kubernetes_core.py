@@ -19,6 +19,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     Sentence,
 )
 
+CONFLICTS = 5  # times that a change is tried while another writer is faster
+
 
 class ModuleRunner(Protocol):
     """The way to the machine where the task runs."""

@@ -17,8 +17,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     arguments,
     cluster_api,
     clusters,
-    draining,
     messages,
+    module_calls,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
     drain_kubernetes,
@@ -44,7 +44,9 @@ def hand_node_over(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, A
         hand_over.require_converged(host, variables.get(args["results"]) or {}, args["to"])
         return {"changed": False}
     access = {key: args[key] for key in ("kubeconfig", "context") if args[key]}
-    api = cluster_api.ClusterApi(draining.Calls(action, variables, cluster_api.DELEGATE), access)
+    api = cluster_api.ClusterApi(
+        module_calls.Calls(action, variables, cluster_api.DELEGATE), access
+    )
     name = node_names.require_node_name(host, args["kubernetes_node"])
     return Step(
         api, args, name, variables.get(args["results"]) or {}, bool(action._task.check_mode)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     cluster_api,
-    draining,
+    kubernetes_core,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -79,7 +79,7 @@ def test_a_node_that_is_gone_or_never_still_is_said(
         carried_out(answers)
     assert refused.value.code == code
     assert refused.value.next
-    assert len(answers.tried) <= draining.CONFLICTS + 1
+    assert len(answers.tried) <= kubernetes_core.CONFLICTS + 1
 
 
 THERE = {"Node": "gpu1", "Namespace": "plugin", "ConfigMap": "config", "RuntimeClass": "nvidia"}

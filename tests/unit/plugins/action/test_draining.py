@@ -18,6 +18,10 @@ from ansible_collections.gpufleet.nvidia.plugins.action import drain as action_d
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     batch_hosts,
     draining,
+    module_calls,
+    orchestrator,
+    orchestrator_kubernetes,
+    orchestrator_slurm,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.drain import Standing
@@ -40,7 +44,7 @@ ARGS: dict[str, Any] = {
 ARGS |= {"method": "wait", "kubernetes_hold": "cordon"}
 
 
-def calls(answer: Module) -> draining.Calls:
+def calls(answer: Module) -> module_calls.Calls:
     def execute(
         module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]
     ) -> dict[str, Any]:
@@ -49,7 +53,7 @@ def calls(answer: Module) -> draining.Calls:
     played: Any = types.SimpleNamespace(
         _task=types.SimpleNamespace(check_mode=False), _execute_module=execute
     )
-    return draining.Calls(played, {})
+    return module_calls.Calls(played, {})
 
 
 def scontrol(state: str, reason: str, said: list[Sequence[str]]) -> Module:
@@ -67,10 +71,10 @@ def scontrol(state: str, reason: str, said: list[Sequence[str]]) -> Module:
 def test_slurm_gets_no_mark_on_a_drain_that_is_somebody_elses_by_now(step: str) -> None:
     """With the mark it would pass for this rollout's own, and be ended with it."""
     said: list[Sequence[str]] = []
-    slurm = draining.Slurm(
+    slurm = orchestrator_slurm.Slurm(
         calls(scontrol("IDLE+DRAIN", "fan is dead", said)), ARGS, ("gpu1",), "why"
     )
-    with pytest.raises(draining.Refused, match="drained by another person or program"):
+    with pytest.raises(orchestrator.Refused, match="drained by another person or program"):
         slurm.take_out() if step == "take_out" else slurm.keep("why")
     assert not [words for words in said if "update" in words]
 
@@ -78,7 +82,7 @@ def test_slurm_gets_no_mark_on_a_drain_that_is_somebody_elses_by_now(step: str) 
 def test_slurm_gets_the_reason_on_a_node_of_this_rollout_that_is_down() -> None:
     said: list[Sequence[str]] = []
     mark = drain_slurm.build_slurm_mark(ARGS["rollout"])
-    slurm = draining.Slurm(
+    slurm = orchestrator_slurm.Slurm(
         calls(scontrol("DOWN+DRAIN", f"{mark} before", said)), ARGS, ("gpu1",), "why"
     )
     slurm.keep("it was lost")
@@ -145,7 +149,7 @@ def test_a_list_of_pods_that_the_api_did_not_give_is_no_empty_one(
             return tried
         return {"resources": [NODE], "api_found": True} if args.get("kind") == "Node" else answer
 
-    kubernetes = draining.Kubernetes(calls(played), ARGS, ("gpu1",), "why", "")
+    kubernetes = orchestrator_kubernetes.Kubernetes(calls(played), ARGS, ("gpu1",), "why", "")
     with pytest.raises(PlanError, match="cannot list the node's pods"):
         kubernetes.describe_waiting(1)
 
@@ -159,8 +163,8 @@ def test_a_node_that_stopped_working_and_is_somebody_elses_is_left_alone(step: s
         done.append(name)
         return {"resources": [theirs], "api_found": True}
 
-    kubernetes = draining.Kubernetes(calls(played), ARGS, ("gpu1",), "why", "")
-    with pytest.raises(draining.Refused):
+    kubernetes = orchestrator_kubernetes.Kubernetes(calls(played), ARGS, ("gpu1",), "why", "")
+    with pytest.raises(orchestrator.Refused):
         {
             "take_out": kubernetes.take_out,
             "give_back": kubernetes.give_back,
@@ -199,9 +203,9 @@ def test_nothing_is_evicted_from_a_node_that_an_earlier_run_holds_by_a_taint(
         "kubernetes_force": False,
         "kubernetes_delete_emptydir_data": False,
     }
-    kubernetes = draining.Kubernetes(calls(played), args, ("gpu1",), "why", "")
+    kubernetes = orchestrator_kubernetes.Kubernetes(calls(played), args, ("gpu1",), "why", "")
     with (
-        pytest.raises(draining.Refused, match="held by a taint")
+        pytest.raises(orchestrator.Refused, match="held by a taint")
         if refused
         else contextlib.nullcontext()
     ):
@@ -264,7 +268,7 @@ def test_a_drain_waits_where_its_orchestrator_is_out_of_reach_for_a_while(
             return drained_node(name, args)
         return {"resources": [NODE] if args.get("kind") == "Node" else [], "api_found": True}
 
-    one = draining.Slurm if who == "slurm" else draining.Kubernetes
+    one = orchestrator_slurm.Slurm if who == "slurm" else orchestrator_kubernetes.Kubernetes
     more = {} if who == "slurm" else {"boot_id": ""}
     made: Any = one(calls(played), {**ARGS, "timeout": 60, "interval": 0}, ("gpu1",), "why", **more)
     run = action_drain.Run(
@@ -347,9 +351,9 @@ def build_held_run(refusing: Mapping[str, Exception]) -> tuple[action_drain.Run,
 
 
 REFUSING: list[dict[str, Exception]] = [
-    {"slurm": draining.Refused("is theirs")},
+    {"slurm": orchestrator.Refused("is theirs")},
     {"kubernetes": drain.OutOfReach("does not answer")},
-    {"slurm": draining.Refused("is theirs"), "commands": PlanError("ended with 1")},
+    {"slurm": orchestrator.Refused("is theirs"), "commands": PlanError("ended with 1")},
 ]
 
 
@@ -365,7 +369,9 @@ def test_one_that_refuses_keeps_no_other_from_giving_the_host_back(
 
 
 def test_a_host_that_none_of_them_gives_back_is_not_changed() -> None:
-    run, every = build_held_run(dict.fromkeys(drain.ORCHESTRATORS, draining.Refused("is theirs")))
+    run, every = build_held_run(
+        dict.fromkeys(drain.ORCHESTRATORS, orchestrator.Refused("is theirs"))
+    )
     found = run.give_back()
     assert not any(one.given_back for one in every.values())
     assert (found["outcome"], found["failed"], found["changed"]) == ("kept", True, False)
@@ -376,7 +382,7 @@ def test_one_that_refuses_keeps_no_other_from_getting_the_reason(
     refusing: dict[str, Exception],
 ) -> None:
     run, every = build_held_run(refusing)
-    with pytest.raises((PlanError, draining.Refused)) as raised:
+    with pytest.raises((PlanError, orchestrator.Refused)) as raised:
         run.keep()
     assert [who for who, one in every.items() if not one.kept] == list(refusing)
     assert [str(error) in str(raised.value) for error in refusing.values()] == [True] * len(
@@ -427,7 +433,7 @@ def test_a_node_that_is_not_ready_gets_its_reason_as_well(
 
     def keep(_self: Played, why: str, *, try_only: bool = False) -> None:
         if refuses:
-            raise draining.Refused("it is somebody else's")
+            raise orchestrator.Refused("it is somebody else's")
         said.append(why)
 
     monkeypatch.setattr(Played, "keep", keep)
@@ -525,5 +531,5 @@ def test_a_host_that_does_not_tell_its_boot_has_no_say_in_its_nodes_name(
         ["kubernetes"],
     )
     kubernetes = found["kubernetes"]
-    assert isinstance(kubernetes, draining.Kubernetes)
+    assert isinstance(kubernetes, orchestrator_kubernetes.Kubernetes)
     assert kubernetes.names == names
