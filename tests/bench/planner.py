@@ -13,7 +13,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    host_answers,
+    transport,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
@@ -67,13 +70,13 @@ def look(
 ) -> Observation:
     seen, questions = Observation({}, {}), (first or seen_host.list_host_questions)(policy())
     for _look in range(LOOKS):
-        request = transport.pack(
+        request = host_answers.pack(
             {"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())}
         )
         run = stage.fleet.task("host_program", [name], {"program": "observe", "request": request})
         if run.status:
             raise Failed(f"{name} could not be looked at: {run.failed}")
-        seen = seen.add_answers(transport.unpack_answer(run.of("host_program")[name]["answer"]))
+        seen = seen.add_answers(host_answers.unpack_answer(run.of("host_program")[name]["answer"]))
         try:
             planned(policy(), seen)
         except NeedMore as need:

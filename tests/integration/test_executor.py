@@ -15,7 +15,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    host_answers,
+    transport,
+)
 
 from tests.integration.conftest import Boot
 from tests.integration.story import CRICTL
@@ -96,7 +99,7 @@ def begin(fleet: Fleet, wanted: dict[str, Any]) -> subprocess.Popen[bytes]:
 
 def answer(caller: subprocess.Popen[bytes]) -> dict[str, Any]:
     assert caller.stdout
-    found: dict[str, Any] = transport.unpack_answer(
+    found: dict[str, Any] = host_answers.unpack_answer(
         caller.stdout.read().decode().partition("MARK:")[2]
     )
     caller.wait()

@@ -21,7 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    host_answers,
+    transport,
+)
 
 from tests.lab import roots
 from tests.lab.lab import Lab
@@ -103,7 +106,7 @@ def change(root: Path, *changes: dict[str, Any]) -> None:
         *wire.argv("python3"),
         data=transport.build_interpreter_input("transaction", request, "MARK:"),
     )
-    answer = transport.unpack_answer(said.partition("MARK:")[2])
+    answer = host_answers.unpack_answer(said.partition("MARK:")[2])
     assert not answer.get("error"), answer
     assert answer["changed"] is True
 

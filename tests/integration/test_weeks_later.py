@@ -25,7 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    host_answers,
+    transport,
+)
 
 from tests.integration.conftest import Boot
 from tests.integration.story import CRICTL, engine
@@ -155,7 +158,7 @@ def others(fleet: Fleet, host: str) -> None:
     scripts = [(wire.argv("python3"), script) for script in sent]
     done = fleet.lab.exec(host, ["python3", "-c", ONE_BY_ONE], stdin=json.dumps(scripts))
     assert done.returncode == 0, done.stderr
-    answers = [transport.unpack_answer(answer) for answer in done.stdout.split("MARK:")[1:]]
+    answers = [host_answers.unpack_answer(answer) for answer in done.stdout.split("MARK:")[1:]]
     assert [(answer["changed"], answer["error"]) for answer in answers] == [(True, None)] * len(
         requests
     )

@@ -69,10 +69,10 @@ def look(ask: Answer, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def by_ansible(inventory: str, host: str) -> Answer:
     """Send questions by the connection that the inventory describes."""
-    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import host_answers
 
     def ask(questions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        request = transport.pack(
+        request = host_answers.pack(
             {"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())}
         )
         task = {"gpufleet.nvidia.host_program": {"program": "observe", "request": request}}
@@ -97,7 +97,7 @@ def by_ansible(inventory: str, host: str) -> Answer:
             raise SystemExit(
                 f"{host} could not be looked at:\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
             )
-        answer: Mapping[str, Any] = transport.unpack_answer(lines[-1]["result"]["answer"])
+        answer: Mapping[str, Any] = host_answers.unpack_answer(lines[-1]["result"]["answer"])
         return answer
 
     return ask

@@ -27,7 +27,11 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
     entry as transaction_entry,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import online, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    host_answers,
+    online,
+    transport,
+)
 
 from tests.tools import wire
 from tests.unit import hardware, running_host, running_hosts
@@ -98,7 +102,7 @@ class TreeHost:
         job = wire.job(in_data)
         return {
             "rc": 0,
-            "stdout": f"\n{job['marker']}{transport.pack(PROGRAMS[job['main']](job['request']))}\n",
+            "stdout": f"\n{job['marker']}{host_answers.pack(PROGRAMS[job['main']](job['request']))}\n",
             "stderr": "",
         }
 

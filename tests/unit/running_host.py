@@ -41,7 +41,10 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
     entry as transaction_entry,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    host_answers,
+    transport,
+)
 
 from tests.tools import wire
 from tests.unit.plugins.module_utils import conftest as runtime
@@ -363,13 +366,13 @@ class Host:
             self.root, job["main"], job["request"], self.known, self.devices, self.kernel
         )
         self.wire += [job["request"], answer]
-        return {"rc": 0, "stdout": f"\n{job['marker']}{transport.pack(answer)}\n", "stderr": ""}
+        return {"rc": 0, "stdout": f"\n{job['marker']}{host_answers.pack(answer)}\n", "stderr": ""}
 
     def _by_module(
         self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]
     ) -> dict[str, Any]:
         program = module_args.get("program") or module_name.rpartition(".")[2]
-        request = transport.unpack_answer(module_args["request"])
+        request = host_answers.unpack_answer(module_args["request"])
         answer = self.answers.ask(
             self.root,
             transport.MAIN.get(program, program),
@@ -379,7 +382,7 @@ class Host:
             self.kernel,
         )
         self.wire += [request, answer]
-        return {"answer": transport.pack(answer)}
+        return {"answer": host_answers.pack(answer)}
 
     def readable(self) -> Iterator[tuple[str, bytes]]:
         """Yield what accounts other than root can read: path and bytes.

@@ -11,6 +11,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     archives,
+    host_answers,
     messages,
     online,
     stages,
@@ -71,7 +72,7 @@ def look_at_host(
     if not asked:
         return before
     request = {"schema": SCHEMA, "root": wanted.root, **queries.pack_questions(asked)}
-    answer = transport.name_answers(
+    answer = host_answers.name_answers(
         transport.run_host_program(action, "observe", request, task_vars, way), asked
     )
     require_root(wanted, answer["host"])
@@ -98,7 +99,7 @@ def ask_as_root(
     asked = [add_probe_source(question) for question in questions]
     request = {"schema": SCHEMA, "root": "/", "limits": {"seconds": limit}}
     request.update(queries.pack_questions(asked))
-    answer = transport.name_answers(
+    answer = host_answers.name_answers(
         transport.run_host_program(action, "observe", request, task_vars, way), asked
     )
     if answer["host"]["uid"] != 0:

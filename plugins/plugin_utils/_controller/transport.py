@@ -11,33 +11,31 @@ connection plugin without pipelining) get the same source as the module `host_pr
 
 from __future__ import annotations
 
-import base64
 import functools
-import itertools
 import json
 import os.path
 import re
 import shlex
 import uuid
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from ansible import constants
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    host_answers,
+    messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
-    read_error_message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import (
     edge,
-    rules,
 )
 
-T = TypeVar("T")
 MODULE = "gpufleet.nvidia.host_program"
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils._host"
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils", "_host")
@@ -104,11 +102,6 @@ OLD_FOR_MODULES = ("SyntaxError", "requires a minimum of Python version")
 WANTS_TERMINAL = "must have a tty to run sudo"  # sudo's words if its settings have requiretty
 # Messages that may mean a become method's failure. The other messages name an interpreter.
 OF_BECOME = frozenset({messages.NEEDS_TERMINAL.code, messages.PROGRAM_LOST.code})
-LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
-MOST_VALUES = 1 << 20  # of an answer: each takes some hundred bytes here, even a short one
-# nested lists and tables of an answer: its own few, and those of a configuration that an engine
-# reports
-DEEPEST = 64
 # Only the standard library can be imported. -I leaves out the connection's current directory, the
 # environment and the user's own packages. -S leaves out the site's packages and the code in their
 # .pth files. An account that becomes root here may be able to write all of these.
@@ -130,100 +123,11 @@ START = (
 # programs have no string within a string (such f-strings are newer than 3.6).
 _DOCSTRING = r'(?P<indent>^[ \t]*)(?P<doc>"""(?:[^"\\]|\\.|"(?!""))*""")(?=[ \t]*$)'
 _STRING = r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
-# Strings of JSON without escapes, closed or not. They are found in one pass, whatever a host has
-# sent.
-_STRINGS = re.compile(rb'"[^"]*"?')
-_BRACKETS = re.compile(rb"[\[\]{}]")
 _WORDS = re.compile(
     rf"{_DOCSTRING}|(?P<string>{_STRING})|(?P<comment>[ \t]*#[^\n]*)|(?P<begin>^ +(?=[^ \n]))"
     r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<sign> (?:[-+*/%=<>!|&]=|[-+*/%=<>|&]) |[,:] )",
     re.MULTILINE | re.DOTALL,
 )
-
-
-def pack(value: Any) -> str:
-    """Write a value as compressed JSON: short on the wire, and no readable file contents in a debug
-    log.
-    """
-    return base64.b64encode(zlib.compress(json.dumps(value).encode("utf-8"))).decode("ascii")
-
-
-def unpack_answer(text: str) -> Any:
-    """Read what a host has packed. Fail if it exceeds the limits.
-
-    A host under another's control could answer with gigabytes of nothing in a megabyte.
-    """
-    stream = zlib.decompressobj()
-    try:
-        data = stream.decompress(base64.b64decode(text), LONGEST)
-        if stream.unconsumed_tail:
-            raise PlanError(messages.ANSWER_TOO_LARGE.fill(limit=LONGEST >> 20))
-        if len(data) > MOST_VALUES and _count_values(data) > MOST_VALUES:
-            raise PlanError(messages.ANSWER_TOO_MANY_VALUES.fill(limit=MOST_VALUES))
-        if not stream.eof:
-            raise ValueError("cut short")
-        if data.count(b"[") + data.count(b"{") > DEEPEST and _count_depth(data) > DEEPEST:
-            raise PlanError(messages.ANSWER_TOO_DEEP.fill(limit=DEEPEST))
-        return json.loads(data.decode("utf-8"), parse_constant=_refuse_non_number)
-    except (ValueError, zlib.error, RecursionError):
-        raise PlanError(messages.NO_ANSWER.fill()) from None
-
-
-def _refuse_non_number(word: str) -> None:
-    """Refuse NaN and Infinity: Python's json accepts them, but they are not JSON."""
-    raise ValueError(word)
-
-
-def _strip_strings(data: bytes) -> bytes:
-    """Return a text of JSON without its strings."""
-    return _STRINGS.sub(b"", data.replace(b"\\\\", b"").replace(b'\\"', b""))
-
-
-def _count_depth(data: bytes) -> int:
-    """Return the depth of nested lists and tables in a text of JSON."""
-    return max(
-        itertools.accumulate(
-            (1 if sign in b"[{" else -1 for sign in _BRACKETS.findall(_strip_strings(data))),
-            initial=0,
-        )
-    )
-
-
-def _count_values(data: bytes) -> int:
-    """Return an upper bound of the number of values in a text of JSON. No value is made for it."""
-    bare = _strip_strings(data)
-    # Unmatched closing brackets count as well: each is a step of `_count_depth`.
-    return bare.count(b",") + max(
-        bare.count(b"[") + bare.count(b"{"), bare.count(b"]") + bare.count(b"}")
-    )
-
-
-def read_program_answer(text: str) -> dict[str, Any]:
-    """Return the answer of a program. Fail unless it is a table."""
-    answer = unpack_answer(text)
-    if not isinstance(answer, dict):
-        raise PlanError(messages.NO_ANSWER.fill())
-    return answer
-
-
-def judge_answer(read: Callable[[], T]) -> T:
-    """Read an answer in its shape.
-
-    An answer of another shape is a failure of its host. The message contains the broken rule, and
-    no word of the answer.
-    """
-    try:
-        return read()
-    except rules.BrokenShape as broken:
-        raise PlanError(messages.ANSWER_SHAPE.fill(broken=read_error_message(broken))) from None
-
-
-def name_answers(answer: Any, asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the answer to a look, with each query's answer by its id.
-
-    asked: the queries as they were sent.
-    """
-    return judge_answer(lambda: edge.read_look_answers(answer, asked))
 
 
 def read_program_text(name: str) -> str:
@@ -436,7 +340,7 @@ def run_host_program(
 
     way: auto | stdin | module.
 
-    The shape of the answer is checked, except that of a look, which `name_answers` checks.
+    The shape of the answer is checked, except that of a look (`name_answers`).
     """
     names = list_task_environment(action) if program != "container_check" else []
     if names:
@@ -445,7 +349,7 @@ def run_host_program(
     return (
         answer
         if program == "observe"
-        else judge_answer(lambda: edge.read_program_result(program, request, answer))
+        else host_answers.judge_answer(lambda: edge.read_program_result(program, request, answer))
     )
 
 
@@ -489,7 +393,7 @@ def send_by_stdin(
     )
     for row in str(result.get("stdout") or "").splitlines():
         if row.startswith(marker):
-            return read_program_answer(row[len(marker) :])
+            return host_answers.read_program_answer(row[len(marker) :])
     become = action._connection.become is not None
     said = explain_lost_answer(program, result, python, become=become)
     if become and BEGUN not in str(result.get("stdout") or "") and said.code in OF_BECOME:
@@ -531,7 +435,7 @@ def send_by_module(
 
     Raise PlanError if the module fails.
     """
-    arguments = {"program": program, "request": pack(request)}
+    arguments = {"program": program, "request": host_answers.pack(request)}
     result = action._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
     if result.get("failed") or "answer" not in result:
         python = get_named_interpreter(action, task_vars)
@@ -545,7 +449,7 @@ def send_by_module(
         error = PlanError(message)
         error.kept = shown
         raise error
-    return read_program_answer(str(result["answer"]))
+    return host_answers.read_program_answer(str(result["answer"]))
 
 
 def explain_module_interpreter(result: Mapping[str, Any], python: str) -> Message | None:

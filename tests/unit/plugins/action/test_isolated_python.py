@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import deadline
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    host_answers,
     transport,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_service
@@ -87,7 +88,7 @@ def test_nothing_is_imported_from_where_the_connection_stands(
         env=environ,
     )
     answer = [
-        transport.unpack_answer(row[2:])
+        host_answers.unpack_answer(row[2:])
         for row in done.stdout.decode().splitlines()
         if row.startswith("M:")
     ]

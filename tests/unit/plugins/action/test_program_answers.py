@@ -11,7 +11,7 @@ import zlib
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
-    transport,
+    host_answers,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
@@ -21,10 +21,10 @@ def packed(data: bytes) -> str:
 
 
 def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> None:
-    assert transport.unpack_answer(transport.pack({"a": "x" * 1000})) == {"a": "x" * 1000}
+    assert host_answers.unpack_answer(host_answers.pack({"a": "x" * 1000})) == {"a": "x" * 1000}
     with pytest.raises(PlanError, match=r"128 MiB.*\[transport.answer-too-large\]$"):
-        transport.unpack_answer(
-            base64.b64encode(zlib.compress(bytes(transport.LONGEST + 1))).decode("ascii")
+        host_answers.unpack_answer(
+            base64.b64encode(zlib.compress(bytes(host_answers.LONGEST + 1))).decode("ascii")
         )
 
 
@@ -35,7 +35,7 @@ NO_ANSWERS = {
     "no JSON": packed(b"{"),
     "no UTF-8": packed(b'"\xff"'),
     "a number that is too long": packed(b"1" * 200_000),
-    "a text without an end": packed(b'"' + b'\\"' * transport.MOST_VALUES),
+    "a text without an end": packed(b'"' + b'\\"' * host_answers.MOST_VALUES),
     "a list": packed(b"[]"),
     "nothing": packed(b"null"),
 }
@@ -44,12 +44,12 @@ NO_ANSWERS = {
 @pytest.mark.parametrize("case", NO_ANSWERS)
 def test_what_is_no_answer_of_a_program_is_one_sentence(case: str) -> None:
     with pytest.raises(PlanError, match=r"\[transport.not-an-answer\]$"):
-        transport.read_program_answer(NO_ANSWERS[case])
+        host_answers.read_program_answer(NO_ANSWERS[case])
 
 
 def test_an_answer_that_is_too_deep_for_a_reader_is_refused() -> None:
     with pytest.raises(PlanError, match=r"\[transport.answer-too-deep\]$"):
-        transport.read_program_answer(packed(b"[" * 200_000))
+        host_answers.read_program_answer(packed(b"[" * 200_000))
 
 
 def test_an_answer_of_more_values_than_memory_has_room_for_is_refused() -> None:
@@ -57,13 +57,13 @@ def test_an_answer_of_more_values_than_memory_has_room_for_is_refused() -> None:
     memory.
     """
     text = json.dumps(
-        {"file": "[],{}" * transport.MOST_VALUES, "quoted": '"[\\', "more": [1, {}]}
+        {"file": "[],{}" * host_answers.MOST_VALUES, "quoted": '"[\\', "more": [1, {}]}
     ).encode()
-    assert transport.read_program_answer(packed(text))["more"] == [1, {}]
+    assert host_answers.read_program_answer(packed(text))["more"] == [1, {}]
     with pytest.raises(PlanError, match=r"1048576 .*\[transport.answer-too-many-values\]$"):
-        transport.read_program_answer(packed(b"[" + b"[]," * transport.MOST_VALUES + b"[]]"))
+        host_answers.read_program_answer(packed(b"[" + b"[]," * host_answers.MOST_VALUES + b"[]]"))
 
 
 def test_brackets_that_close_nothing_are_counted_before_they_are_walked() -> None:
     with pytest.raises(PlanError, match=r"1048576 .*\[transport.answer-too-many-values\]$"):
-        transport.read_program_answer(packed(b"[" * 66 + b"]" * (transport.MOST_VALUES + 1)))
+        host_answers.read_program_answer(packed(b"[" * 66 + b"]" * (host_answers.MOST_VALUES + 1)))

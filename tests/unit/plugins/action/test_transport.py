@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
+    host_answers,
     transport,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -66,7 +67,7 @@ class Action:
         self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]
     ) -> dict[str, Any]:
         self.modules.append(module_name)
-        return {"answer": transport.pack({"by": "module"})}
+        return {"answer": host_answers.pack({"by": "module"})}
 
 
 @pytest.mark.parametrize(
@@ -316,7 +317,7 @@ def test_the_requests_in_the_documentation_of_host_program_are_what_is_said_of_t
     tasks = arguments.read_module_text("host_program", "EXAMPLES").split("- name: ")[1:]
     requests = {}
     for text in tasks:
-        request = transport.unpack_answer(text.partition("    request: ")[2].partition("\n")[0])
+        request = host_answers.unpack_answer(text.partition("    request: ")[2].partition("\n")[0])
         assert (
             json.loads(
                 " ".join(

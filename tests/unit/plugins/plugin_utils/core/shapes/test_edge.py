@@ -7,12 +7,17 @@ it.
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    host_answers,
+    transport,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import (
@@ -130,7 +135,7 @@ def test_what_a_host_may_say_of_packages(key: str, value: Any, rule: str) -> Non
 @pytest.mark.parametrize("given", [{}, [], None, TEMPLATE, {"schema": True}, {"schema": 2}])
 def test_an_answer_of_a_program_that_is_none(name: str, given: Any) -> None:
     with pytest.raises(PlanError, match=rf"{name}: .*\[transport.answer-shape\]$") as caught:
-        transport.judge_answer(lambda: edge.read_program_result(name, {"cases": []}, given))
+        host_answers.judge_answer(lambda: edge.read_program_result(name, {"cases": []}, given))
     assert "lookup" not in str(caught.value)
 
 
@@ -195,13 +200,11 @@ def test_every_kind_of_query_has_a_row() -> None:
 )
 def test_json_that_is_none_or_too_deep(text: str) -> None:
     with pytest.raises(PlanError):
-        transport.unpack_answer(
-            transport.base64.b64encode(transport.zlib.compress(text.encode())).decode()
-        )
+        host_answers.unpack_answer(base64.b64encode(zlib.compress(text.encode())).decode())
 
 
 def test_brackets_within_text_are_no_depth() -> None:
-    assert transport.unpack_answer(transport.pack({"a": "[" * 100, "b": ['\\"[' * 100]})) == {
+    assert host_answers.unpack_answer(host_answers.pack({"a": "[" * 100, "b": ['\\"[' * 100]})) == {
         "a": "[" * 100,
         "b": ['\\"[' * 100],
     }
