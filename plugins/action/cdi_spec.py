@@ -34,8 +34,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     files,
+    made_specs,
     resource,
     spec_facts,
+    spec_verdicts,
     staleness,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
@@ -72,7 +74,7 @@ def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
                 paths,
                 lambda: plan_cdi_spec_removal(policy, obs),
             ),
-            report_made_specs(resource.NOTHING_MADE),
+            report_made_specs(made_specs.NOTHING_MADE),
         )
     # A kind that nvidia-cdi-refresh does not write has no other owner, and its units may go on.
     owner = (
@@ -86,7 +88,7 @@ def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
     watch = resource.plan_spec_watch(
         policy, facts, record, (plan, made), transport.map_resident_sources()["cdi_guard"]
     )
-    verdicts = staleness.convert_verdicts(resource.judge_specs(policy, facts))
+    verdicts = staleness.convert_verdicts(spec_verdicts.judge_specs(policy, facts))
     others = (
         [other_writers.plan_other_writers(policy, other_writers.read_writer_facts(obs), record)]
         if shared
@@ -111,7 +113,7 @@ def plan_cdi_spec_removal(policy: Policy, obs: Observation) -> Plan:
     )
 
 
-def report_made_specs(made: resource.Made) -> dict[str, Any]:
+def report_made_specs(made: made_specs.Made) -> dict[str, Any]:
     """Return what specs were made of, as the result has it."""
     of = made.of
     return {

@@ -58,6 +58,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     placement,
     resource,
     spec_facts,
+    spec_verdicts,
     staleness,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
@@ -329,7 +330,7 @@ def judge_host_specs(
     """Judge whether the host's specs are still true, in the place that the record has for them."""
     placed = placement.place_specs_in_policy(policy, record)
     facts = spec_facts.read_spec_facts(placed, obs, record, driver)
-    return resource.judge_specs(placed, facts)
+    return spec_verdicts.judge_specs(placed, facts)
 
 
 def is_kubelets_engine(instance: Instance, kubelet: Kubelet) -> bool:

@@ -10,11 +10,9 @@ nvidia-cdi-refresh there would hide ours, so it is taken over.
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses as dc
 import functools
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
@@ -29,9 +27,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
     merge_plans,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     earlier_runs,
@@ -48,38 +43,28 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     fabric_kinds,
     files,
     lost,
+    made_specs,
     messages,
-    shared_kinds,
     spec_facts,
+    spec_verdicts,
     staleness,
     staleness_guard,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
-    inventory,
     nvml,
-    sources,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
-    catalogue,
     driver_listing,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
-    reader,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
-    build,
     hooks,
     layouts,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
     writer as spec_writer,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     Spec,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
-    outer_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
     Decided,
@@ -106,49 +91,27 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     return [*questions, *more, queries.ask_for_packages([packages.BASE]), earlier_runs.ORIGINALS]
 
 
-@dc.dataclass(frozen=True)
-class Made:
-    """The specs as they have to be, by kind.
-
-    source: what listed the devices. notes: what a person should know. missing: the nodes that the
-    kinds lack, also of a kind that has no spec since all its nodes are missing.
-    """
-
-    specs: Mapping[str, build.Generated]
-    source: str
-    notes: tuple[str, ...] = ()
-    of: driver_part.DriverPart | None = None
-    missing: tuple[str, ...] = ()
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        return tuple(name for made in self.specs.values() for name in made.spec.names)
-
-
-NOTHING_MADE = Made({}, "")
-
-
 def plan_specs_and_outcome(
     policy: Policy,
     facts: spec_facts.SpecFacts,
     host: HostDecision,
     driver: Driver,
     decided: Decided = get_policy_cause,
-) -> tuple[Plan, Made]:
+) -> tuple[Plan, made_specs.Made]:
     """Return the plan for the specs, and the specs themselves.
 
     If this collection is the owner, our specs become as they have to be, and no others stay for the
     same devices. If the owner is another one or none, our specs go.
     """
     if host.skipped:
-        return Plan(), NOTHING_MADE
+        return Plan(), made_specs.NOTHING_MADE
     files.look_into(policy, facts.files)
     if host.cdi_owner != "collection":
-        return plan_spec_handover(policy, facts, host, driver, decided), NOTHING_MADE
+        return plan_spec_handover(policy, facts, host, driver, decided), made_specs.NOTHING_MADE
     if driver.state == "none":
-        return plan_specs_without_gpu(policy, facts, driver), NOTHING_MADE
+        return plan_specs_without_gpu(policy, facts, driver), made_specs.NOTHING_MADE
     require_driver(driver)
-    made = make_specs(policy, facts, host)
+    made = made_specs.make_specs(policy, facts, host)
     left = [
         contested.plan_specs_of_others(policy, facts.contested, one.spec)
         for one in made.specs.values()
@@ -198,16 +161,20 @@ def plan_spec_handover(
 
 
 def plan_lasting_writes(
-    policy: Policy, facts: spec_facts.SpecFacts, driver: Driver, made: Made, decided: Decided
+    policy: Policy,
+    facts: spec_facts.SpecFacts,
+    driver: Driver,
+    made: made_specs.Made,
+    decided: Decided,
 ) -> list[Plan]:
     """Plan to write each spec that is not right. Raise PlanError if a device would be lost."""
     kinds = dict(files.list_spec_kinds(policy))
-    judged = functools.partial(judge_one_spec, policy, facts)
+    judged = functools.partial(spec_verdicts.judge_one_spec, policy, facts)
     less = functools.partial(lost.explain_spec_loss, policy, facts.missing, driver, decided)
     written = [
         (
             plan_spec_write(policy, facts, one.spec, made.source, judged),
-            get_own_spec_file(policy, facts.files, one.spec),
+            made_specs.get_own_spec_file(policy, facts.files, one.spec),
             one.spec,
         )
         for one in made.specs.values()
@@ -218,7 +185,9 @@ def plan_lasting_writes(
     ]
 
 
-def plan_unasked_removals(policy: Policy, facts: spec_facts.SpecFacts, made: Made) -> list[Plan]:
+def plan_unasked_removals(
+    policy: Policy, facts: spec_facts.SpecFacts, made: made_specs.Made
+) -> list[Plan]:
     """Plan the removal of our specs that the options no longer ask for, or no longer in that place."""
     moved = [
         files.plan_former_spec_removal(facts.files, file)
@@ -238,7 +207,7 @@ def plan_spec_watch(
     policy: Policy,
     facts: spec_facts.SpecFacts,
     host: HostDecision,
-    done: tuple[Plan, Made],
+    done: tuple[Plan, made_specs.Made],
     program: str,
 ) -> Plan:
     """Plan the watch that sees between two runs whether the specs of this run are true. A watch
@@ -393,163 +362,6 @@ def require_driver(driver: Driver) -> None:
         )
 
 
-def make_specs(policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision) -> Made:
-    """Make the specs as they have to be.
-
-    NVML or nvidia-smi use the GPUs only if our specs on the host cannot be the right ones. Raise
-    NeedMore to ask them.
-    """
-    look = facts.hardware.value
-    make_of = functools.partial(generate_specs, policy, host, facts.of_driver.value)
-    made = make_of(look)
-    # before a source uses the GPUs: NVML makes missing nodes if root asks it, also in check mode
-    require_spec_nodes(policy, facts, made)
-    if policy.root != "/":
-        return made
-    known = sources.restore_recorded_hardware(look, list_recorded_specs(policy, facts.files))
-    made = made if known == look else make_of(known)
-    if all(
-        is_right(get_own_spec_file(policy, facts.files, one.spec), one.spec)
-        for one in made.specs.values()
-    ):
-        return made
-    full, words = sources.identify_hardware(facts.sources, known)
-    made = make_of(full, words)
-    require_spec_nodes(policy, facts, made)
-    return made
-
-
-def generate_specs(
-    policy: Policy,
-    host: HostDecision,
-    of: driver_part.DriverPart,
-    look: inventory.Hardware,
-    words: tuple[str, ...] = (),
-) -> Made:
-    """Make one spec for each kind, and none if no device would be in it."""
-    parts = {
-        name: (get_layout_part(policy, look, layout), layout)
-        for name, layout in files.list_spec_kinds(policy)
-    }
-    all_of_them = {
-        name: generate_one_spec(policy, host, of, part, name, layout)
-        for name, (part, layout) in parts.items()
-    }
-    specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
-    optional = (*layouts.BY_SHARING, *fabric_kinds.list_unasked_layouts(policy))
-    lacking = [
-        name
-        for name, (_part, layout) in parts.items()
-        if name not in specs and layout not in optional
-    ]
-    empty = [messages.NO_DEVICE_OF_KIND.fill(kind=name) for name in lacking]
-    notes = tuple(dict.fromkeys(note for one in all_of_them.values() for note in one.notes))
-    missing = tuple(dict.fromkeys(path for one in all_of_them.values() for path in one.missing))
-    return Made(specs, look.source, (*words, *notes, *of.notes, *empty), of, missing)
-
-
-def get_layout_part(policy: Policy, look: inventory.Hardware, layout: str) -> inventory.Hardware:
-    """Return the part of the hardware that a layout is about."""
-    return fabric_kinds.get_fabric_part(
-        policy, shared_kinds.get_shared_part(policy, look, layout), layout
-    )
-
-
-def generate_one_spec(
-    policy: Policy,
-    host: HostDecision,
-    of: driver_part.DriverPart,
-    look: inventory.Hardware,
-    name: str,
-    layout: str,
-) -> build.Generated:
-    options = build.Options(
-        kind=name,
-        cap=host.cdi_version_cap,
-        layout=layout,
-        names=policy.cdi_device_names,
-        node_attributes=policy.cdi_node_attributes,
-        group_ids=policy.cdi_group_ids,
-        above_cap=policy.cdi_above_cap,
-        assume_nodes=policy.root != "/" and not look.shows_nodes,
-        features=frozenset(policy.cdi_features or catalogue.FEATURES),
-        void_mount=of.void_mount,
-    )
-    made = build.generate(look, options, of.common, of.build_edits_of_drm)
-    too_new = version.list_needs_above_cap(made.spec, host.cdi_version_cap)
-    if too_new:
-        raise PlanError(
-            messages.READERS_TOO_OLD.fill(version=host.cdi_version_cap, needs="; ".join(too_new))
-        )
-    return made
-
-
-def require_spec_nodes(policy: Policy, facts: spec_facts.SpecFacts, made: Made) -> None:
-    if made.missing and policy.cdi_missing_nodes == "fail":
-        inside = facts.outer.value
-        row = messages.SPEC_NODE_MISSING if policy.root == "/" else messages.NODE_MISSING_IN_TREE
-        step = outer_host.suggest_nodes_remedy(inside) if inside else ""
-        step = step or fabric_kinds.suggest_channels_remedy(made.missing)
-        raise PlanError(row.fill(nodes=", ".join(made.missing)), next=step)
-
-
-def list_recorded_specs(policy: Policy, facts: files.SpecFileFacts) -> list[Spec]:
-    """Return our own specs on the host, which know what NVML reported when they were made."""
-    specs = []
-    for file in (
-        files.get_seen_file(policy, facts, files.get_spec_path(policy, name))
-        for name, _layout in files.list_spec_kinds(policy)
-    ):
-        with contextlib.suppress(ValueError):
-            specs += [reader.parse_spec(file.content or "")] if files.is_own_spec(file) else []
-    return specs
-
-
-def judge_specs(policy: Policy, facts: spec_facts.SpecFacts) -> tuple[staleness.SpecVerdict, ...]:
-    """Judge whether the specs on this host are still true: our files, and nvidia-cdi-refresh's if
-    it exists.
-    """
-    files.look_into(policy, facts.files)
-    own = [files.get_spec_path(policy, name) for name, _layout in files.list_spec_kinds(policy)]
-    refreshed = [facts.refreshed] if files.has_refresh_kind(policy) else []
-    wanted = [
-        p
-        for p in dict.fromkeys((*own, *refreshed))
-        if p in own or files.get_seen_file(policy, facts.files, p).exists
-    ]
-    verdicts = [v for v in (judge_one_spec(policy, facts, p) for p in wanted) if v]
-    # withdrawn files come last
-    return tuple(
-        sorted(verdicts, key=lambda v: not files.get_seen_file(policy, facts.files, v.path).exists)
-    )
-
-
-def judge_one_spec(
-    policy: Policy, facts: spec_facts.SpecFacts, of: str
-) -> staleness.SpecVerdict | None:
-    """Judge one of these files, or its absence if our guard has taken it away; None for other
-    absent files.
-    """
-    file = files.get_seen_file(policy, facts.files, of)
-    if not file.exists:
-        return (
-            staleness.judge_withdrawn_spec(of)
-            if staleness_guard.is_set_aside_by_watch(facts.watch, of)
-            else None
-        )
-    held_against = facts.spec_host.value
-    return staleness.judge_spec_file(file, find_spec_writer(policy, facts, file), held_against)
-
-
-def find_spec_writer(
-    policy: Policy, facts: spec_facts.SpecFacts, file: ObservedFile
-) -> staleness.Writer:
-    """Tell who wrote a spec, by its first line, else by the path that nvidia-cdi-refresh writes to."""
-    if files.is_own_spec(file):
-        return "collection"
-    return "toolkit" if files.has_refresh_kind(policy) and file.path == facts.refreshed else "other"
-
-
 def plan_refresh(
     policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision, driver: Driver
 ) -> Plan:
@@ -560,7 +372,11 @@ def plan_refresh(
         return Plan()
     output = facts.refreshed
     stale = next(
-        (v for v in judge_specs(policy, facts) if v.path == output and v.state == "stale"),
+        (
+            v
+            for v in spec_verdicts.judge_specs(policy, facts)
+            if v.path == output and v.state == "stale"
+        ),
         None,
     )
     if stale is None or not facts.runs_refresh.value or all(r.what == "cap" for r in stale.reasons):
@@ -577,22 +393,6 @@ def plan_refresh(
     )
 
 
-def get_own_spec_file(policy: Policy, facts: files.SpecFileFacts, spec: Spec) -> ObservedFile:
-    """Return the file that our spec is in, or will be. Raise PlanError if it is a link."""
-    file = files.get_seen_file(policy, facts, files.get_spec_path(policy, spec.kind))
-    if file.is_link:
-        raise PlanError(messages.LINK.fill(target=file.real), where=file.path)
-    return owned_file.require_readable(file)
-
-
-def is_right(file: ObservedFile, spec: Spec) -> bool:
-    return (
-        file.exists
-        and owned_file.has_right_mode(file, files.SPEC_MODE)
-        and described.is_same_spec(file.content or "", spec)
-    )
-
-
 def plan_spec_write(
     policy: Policy,
     facts: spec_facts.SpecFacts,
@@ -603,8 +403,8 @@ def plan_spec_write(
     """Plan to write a spec that is not right yet. judged: gives the verdict on a file; it is called
     only for a file that is written.
     """
-    file = get_own_spec_file(policy, facts.files, spec)
-    if is_right(file, spec):
+    file = made_specs.get_own_spec_file(policy, facts.files, spec)
+    if made_specs.is_right(file, spec):
         return Plan()
     verdict = judged(file.path)
     why = messages.WRITTEN.fill(source=source, version=spec.version)

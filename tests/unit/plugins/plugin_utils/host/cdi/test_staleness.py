@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     resource,
     spec_facts,
+    spec_verdicts,
     staleness,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
@@ -114,7 +115,7 @@ def look(
 
 def verdict(seen: Observation, cap: str = "1.0.0", path: str = THEIRS) -> staleness.SpecVerdict:
     policy = Policy()
-    found = resource.judge_specs(
+    found = spec_verdicts.judge_specs(
         policy,
         spec_facts.read_spec_facts(
             policy,
@@ -336,7 +337,7 @@ def test_nodes_beneath_a_root_of_their_own() -> None:
         }
     )
     policy = Policy(cdi_dev_root=root)
-    found = resource.judge_specs(
+    found = spec_verdicts.judge_specs(
         policy,
         spec_facts.read_spec_facts(policy, seen, RECORD, driver_state.read_driver(policy, seen)),
     )

@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     resource,
     spec_facts,
+    spec_verdicts,
     staleness_guard,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
@@ -154,7 +155,7 @@ def test_a_spec_that_was_set_aside_is_stale_and_made_again() -> None:
     first = written(planned())
     away = {path: text for path, text in first.items() if path != OURS}
     seen = obs(files={**host(), **away, ASIDE: first[OURS]}, answers=nvml())
-    verdicts = resource.judge_specs(
+    verdicts = spec_verdicts.judge_specs(
         POLICY,
         spec_facts.read_spec_facts(
             POLICY,
