@@ -167,4 +167,4 @@ def test_one_function_decides_whether_a_restart_is_left_to_a_person() -> None:
         for path in list_sources("plugin_utils", "_planner")
         if asking.search(path.read_text())
     }
-    assert found == {"core/model.py", "host/engines/restarts.py", "host/sharing/mps.py"}
+    assert found == {"core/model.py", "host/engines/restarts.py", "host/sharing/mps_ends.py"}

@@ -462,7 +462,7 @@ PUT_BACK = [
     # this rollout may still hold it
     ("in_service", None, False),
     ("held", None, False),
-    ("held", draining.Refused("is theirs"), True),
+    ("held", orchestrator.Refused("is theirs"), True),
     ("held", drain.OutOfReach("does not answer"), True),
     ("broken", None, True),
     ("others", None, False),
@@ -479,7 +479,7 @@ def test_a_drain_that_did_not_come_about_has_changed_what_it_could_not_put_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def take_out(_self: Played, *, try_only: bool = False) -> None:
-        raise draining.Refused("is theirs")
+        raise orchestrator.Refused("is theirs")
 
     if refuses_drain:
         monkeypatch.setattr(Played, "take_out", take_out)

@@ -27,7 +27,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
     gpu_holders,
     messages,
     modes,
-    mps,
+    mps_facts,
+    mps_files,
     resource,
     wanted,
 )
@@ -78,7 +79,11 @@ def report_gpu_users(
         users = [
             {"name": gpu_holders.name_holder(group), "pids": pids} for group, pids in groups.items()
         ]
-        state = get_daemon_state(facts.mps, mps.name_mps_service(gpu.uuid)) if entry.limits else ""
+        state = (
+            get_daemon_state(facts.mps, mps_files.name_mps_service(gpu.uuid))
+            if entry.limits
+            else ""
+        )
         wrong = "; ".join(
             map(
                 end_with_code,
@@ -128,7 +133,7 @@ def list_sharing_violations(
         return violations
     if state and state != "active":
         violations.append(
-            messages.DAEMON_NOT_ACTIVE.fill(unit=mps.name_mps_service(gpu.uuid), state=state)
+            messages.DAEMON_NOT_ACTIVE.fill(unit=mps_files.name_mps_service(gpu.uuid), state=state)
         )
     mode = resource.get_asked_mode(entry)
     if mode and gpu.compute_mode != mode:
@@ -138,7 +143,7 @@ def list_sharing_violations(
     return violations
 
 
-def get_daemon_state(facts: mps.MpsFacts, unit: str) -> str:
+def get_daemon_state(facts: mps_facts.MpsFacts, unit: str) -> str:
     """Return the state of a unit; '' if it was not asked for, since the plan was refused before."""
     if not facts.asked_units.get(unit):
         return ""

@@ -70,6 +70,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
     messages,
     modes,
     mps,
+    mps_ends,
+    mps_facts,
+    mps_files,
     owners,
     wanted,
 )
@@ -88,7 +91,7 @@ RULES = f"/etc/udev/rules.d/90-gpufleet-{NAME}.rules"
 PATHS = (*host_service.list_service_paths(NAME, (SERVICE,)), RULES)
 SETTINGS = host_service.get_settings_path(NAME)
 PROGRAM_NAME = "modes"  # of the program that stays on the host (module_utils/_host/resident)
-PROGRAM_NAMES = (PROGRAM_NAME, mps.PROGRAM_NAME)
+PROGRAM_NAMES = (PROGRAM_NAME, mps_files.PROGRAM_NAME)
 # ubuntu-drivers' 71-nvidia.rules starts nvidia-persistenced so. udev reads a new file of rules by
 # itself.
 RULE = (
@@ -124,7 +127,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     run has left.
     """
     if policy.state == "absent":
-        return [*list_sharing_files(), *mps.list_mps_questions(policy)]
+        return [*list_sharing_files(), *mps_facts.list_mps_questions(policy)]
     if policy.sharing is None or policy.root != "/":
         return []
     entries = wanted.list_host_entries(policy.sharing)
@@ -134,7 +137,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
         *asked,
         *(owners.list_sharing_owner_questions() if policy.sharing else ()),
         *list_sharing_files(),
-        *mps.list_mps_questions(policy),
+        *mps_facts.list_mps_questions(policy),
     ]
 
 
@@ -159,7 +162,7 @@ class SharingFacts:
     known_minors: Fact[Mapping[str, int]]
     files: Lookup[str, ObservedFile]
     missing: missing.MissingGpuFacts
-    mps: mps.MpsFacts
+    mps: mps_facts.MpsFacts
 
     @property
     def service(self) -> host_service.ServiceFacts:
@@ -175,7 +178,7 @@ def read_sharing_facts(policy: Policy, obs: Observation) -> SharingFacts:
         Fact(lambda: map_known_minors(driver_state.read_driver(policy, obs))),
         Lookup(lambda path: obs.get_file(path, keeps.get(path))),
         missing.read_missing_gpu_facts(policy, obs),
-        mps.read_mps_facts(obs),
+        mps_facts.read_mps_facts(obs),
     )
 
 
@@ -236,9 +239,9 @@ def plan_sharing(
     )
     changed = plan_mode_changes([*settings, *left])
     minors = map_gpu_minors(gpus, driver)
-    away = [gpu for gpu in mps.read_kept_limits(facts.mps) if gpu not in minors]
+    away = [gpu for gpu in mps_facts.read_kept_limits(facts.mps) if gpu not in minors]
     if away:
-        missing.require_gone(policy, facts.missing, driver, mps.SETTINGS, away)
+        missing.require_gone(policy, facts.missing, driver, mps_files.SETTINGS, away)
     start = (Restart(SERVICE, "start", STAYS),) if files.changes or changed.commands else ()
     daemons = mps.plan_mps(policy, facts.mps, resolved, minors, mps_program)
     advice = (*advice, messages.RECORD_LOST.fill(path=SETTINGS)) if gone else advice
@@ -355,7 +358,9 @@ def list_exclusive_users(
     # for a sentence only: it keeps no run from going on
     answer = facts.holders.value
     users = {
-        gpu: gpu_holders.map_groups_to_holders(answer, str(minors[gpu]), without=mps.OWN_GROUP)
+        gpu: gpu_holders.map_groups_to_holders(
+            answer, str(minors[gpu]), without=mps_facts.OWN_GROUP
+        )
         for gpu in become
     }
     advice = [
@@ -553,7 +558,7 @@ def plan_absent(
     file = owned_file.plan_owned_file_restore(
         facts.service.earlier, rules, why=why, own=owned_file.is_marked(rules)
     )
-    daemons = mps.plan_mps_removal(policy, facts.mps, lambda: facts.known_minors.value, why)
+    daemons = mps_ends.plan_mps_removal(policy, facts.mps, lambda: facts.known_minors.value, why)
     back = add_cause(
         merge_plans(
             [

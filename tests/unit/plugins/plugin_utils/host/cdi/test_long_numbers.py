@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
     modes,
-    mps,
+    mps_facts,
 )
 
 LONG, TAG = "9" * 5000, "0123456789abcdef"
@@ -36,7 +36,7 @@ def test_a_stand_in_has_a_size_that_a_file_may_have(text: str, size: int) -> Non
 
 SHOWN = {
     # what nvidia-smi may show, and a line of it before its number
-    "memory": (str(mps.MEMORY["shows"][0]), "GPU-0123, ", ""),
+    "memory": (str(mps_facts.MEMORY["shows"][0]), "GPU-0123, ", ""),
     "time slices": (modes.SLICE, "GPU ", " time slice default"),
 }
 

@@ -37,6 +37,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
     gpu_holders,
     modes,
     mps,
+    mps_ends,
+    mps_facts,
+    mps_files,
     resource,
 )
 
@@ -44,16 +47,16 @@ from tests.unit.builders import obs
 from tests.unit.gpus import BUSES, UUIDS, host
 from tests.unit.written_files import map_written_files
 
-PROGRAM = transport.map_resident_sources()[mps.PROGRAM_NAME]
-QUERY, MEMORY = " ".join(modes.QUERY), " ".join(mps.MEMORY["argv"])
+PROGRAM = transport.map_resident_sources()[mps_files.PROGRAM_NAME]
+QUERY, MEMORY = " ".join(modes.QUERY), " ".join(mps_facts.MEMORY["argv"])
 ONE: dict[str, Any] = {UUIDS[0]: {"mps": {"clients": 4}}}
 TWO: dict[str, Any] = {**ONE, UUIDS[1]: {"mps": {"memory": "8G"}}}
 CONTROL = "/usr/bin/nvidia-cuda-mps-control"
-UNITS = [mps.name_mps_service(uuid) for uuid in UUIDS]
+UNITS = [mps_files.name_mps_service(uuid) for uuid in UUIDS]
 FILES = ["/etc/gpufleet/mps.json", "/usr/local/libexec/gpufleet/mps.py"]
 TEXTS = [
     f"/etc/systemd/system/{name}"
-    for name in (*mps.TEMPLATES, "multi-user.target.d/gpufleet-mps.conf")
+    for name in (*mps_files.TEMPLATES, "multi-user.target.d/gpufleet-mps.conf")
 ]
 
 
@@ -105,7 +108,7 @@ def acts(plan: Plan) -> list[tuple[str, str]]:
 def limits(plan: Plan) -> dict[str, list[str]]:
     return {
         gpu: [limit["set"] for limit in of["limits"]]
-        for gpu, of in json.loads(map_written_files(plan)[mps.SETTINGS])["daemons"].items()
+        for gpu, of in json.loads(map_written_files(plan)[mps_files.SETTINGS])["daemons"].items()
     }
 
 
@@ -164,13 +167,13 @@ def test_an_undo_that_finds_nothing_mounted_is_none_that_failed() -> None:
 
 
 def test_the_daemons_see_their_gpu_alone_and_begin_before_engines() -> None:
-    told = json.loads(map_written_files(planned(ONE, look()))[mps.SETTINGS])
+    told = json.loads(map_written_files(planned(ONE, look()))[mps_files.SETTINGS])
     assert told["environment"] == {
         "CUDA_VISIBLE_DEVICES": "NAME",
         "CUDA_MPS_PIPE_DIRECTORY": "/run/gpufleet-mps/NAME/pipe",
         "CUDA_MPS_LOG_DIRECTORY": "/var/lib/gpufleet-mps/NAME",
     }
-    unit = mps.render_mps_units()[mps.TEMPLATE]
+    unit = mps_files.render_mps_units()[mps_files.TEMPLATE]
     before = next(line for line in unit.splitlines() if line.startswith("Before="))
     assert {"containerd.service", "docker.service", "crio.service"} <= set(
         before.partition("=")[2].split()
@@ -224,7 +227,7 @@ def test_a_gpu_that_is_kept_out_of_use_gets_no_daemon(
     shut = look(mode="Prohibited", files=files, active=running)
     plan = planned(sharing, shut)
     assert [act for act in acts(plan) if act[1] in UNITS] == []
-    assert mps.SETTINGS not in map_written_files(plan)
+    assert mps_files.SETTINGS not in map_written_files(plan)
     assert [get_code(text) for text in plan.advice].count("sharing.gpu-closed") == 2
     assert ENDS not in [c["argv"] for c in plan.commands]
     again = acts(planned(sharing, look(files={**files, **map_written_files(plan)}, active=running)))
@@ -234,7 +237,7 @@ def test_a_gpu_that_is_kept_out_of_use_gets_no_daemon(
 def test_other_limits_take_another_daemon_and_leave_the_first_alone() -> None:
     plan = planned(OTHER, look(**RUNNING, held=SERVER))
     assert [act for act in acts(plan) if act[1] in UNITS] == [("restart", UNITS[1])]
-    assert sorted(map_written_files(plan)) == [mps.SETTINGS, resource.SETTINGS]
+    assert sorted(map_written_files(plan)) == [mps_files.SETTINGS, resource.SETTINGS]
 
 
 def test_a_gpu_that_leaves_loses_its_daemon_first_and_then_its_mode() -> None:
@@ -271,7 +274,7 @@ def test_other_limits_can_wait_for_clients() -> None:
     """
     seen = look(**RUNNING, held=[*HELD, *SERVER])
     plan = planned(OTHER, seen, restart="never")
-    assert mps.SETTINGS in map_written_files(plan)
+    assert mps_files.SETTINGS in map_written_files(plan)
     assert [r.unit for r in plan.list_acted_restarts("never")] == [resource.SERVICE]
     assert plan.pending == (UNITS[1],)
     with pytest.raises(PlanError):
@@ -303,7 +306,9 @@ def test_what_containers_and_clients_fill_has_a_limit() -> None:
     logs, too.
     """
     (settings,) = [
-        json.loads(c["content"]) for c in planned(ONE, look()).changes if c["path"] == mps.SETTINGS
+        json.loads(c["content"])
+        for c in planned(ONE, look()).changes
+        if c["path"] == mps_files.SETTINGS
     ]  # type: ignore[typeddict-item]
     options = {
         kind: dict(word.split("=") for word in of["options"].split(",") if "=" in word)
@@ -369,7 +374,7 @@ def test_two_reasons_why_holders_are_not_known_are_both_told() -> None:
     ("number", "code"), [(1, "sharing.others-process"), (2, "sharing.others-processes")]
 )
 def test_daemons_of_other_users_are_advice(number: int, code: str) -> None:
-    plan = planned(TWO, look(**RUNNING, others={mps.CONTROL: number}))
+    plan = planned(TWO, look(**RUNNING, others={mps_files.CONTROL: number}))
     assert plan.empty
     assert [get_code(text) for text in plan.advice] == [code]
 
@@ -461,7 +466,7 @@ def test_a_daemon_whose_unit_systemd_no_longer_has_is_refused() -> None:
 
 
 def test_a_daemon_of_which_nobody_knows_the_limits_begins_again() -> None:
-    left = {path: text for path, text in SETTLED.items() if path != mps.SETTINGS}
+    left = {path: text for path, text in SETTLED.items() if path != mps_files.SETTINGS}
     plan = planned(TWO, look(**{**RUNNING, "files": left}))
     assert [act for act in acts(plan) if act[1] in UNITS] == [
         ("restart", UNITS[0]),
@@ -491,12 +496,12 @@ def test_what_is_asked() -> None:
     """By UUID all in the first look; else the unit's name is known only once the GPUs are."""
     asked = {str(q["id"]) for q in resource.list_questions(Policy(sharing=TWO))}
     assert {
-        f"units:{','.join([*mps.OTHER_UNITS, *UNITS[:2]])}",
+        f"units:{','.join([*mps_facts.OTHER_UNITS, *UNITS[:2]])}",
         f"command:{MEMORY}",
-        mps.FOUND["id"],
-        mps.DAEMONS["id"],
+        mps_facts.FOUND["id"],
+        mps_facts.DAEMONS["id"],
     } <= asked
-    assert mps.FOUND["id"] not in {
+    assert mps_facts.FOUND["id"] not in {
         q["id"] for q in resource.list_questions(Policy(sharing={UUIDS[0]: "dedicated"}))
     }
     unasked = look()
@@ -544,33 +549,33 @@ def test_daemons_whose_record_somebody_has_removed_are_stopped_all_the_same(
     sharing: dict[str, Any] | None, state: Any
 ) -> None:
     """They would run on without a unit, on GPUs that nobody else can use."""
-    left = {path: text for path, text in SETTLED.items() if path != mps.SETTINGS}
+    left = {path: text for path, text in SETTLED.items() if path != mps_files.SETTINGS}
 
     def back(**more: Any) -> Plan:
         seen = look(**{**RUNNING, "files": left, **more})
-        seen.answers[mps.DAEMONS["id"]] = {}  # type: ignore[index]
-        return mps.plan_mps_removal(
+        seen.answers[mps_facts.DAEMONS["id"]] = {}  # type: ignore[index]
+        return mps_ends.plan_mps_removal(
             Policy(sharing=sharing, state=state),
-            mps.read_mps_facts(seen),
+            mps_facts.read_mps_facts(seen),
             lambda: {UUIDS[0]: 0, UUIDS[1]: 1},
             "",
         )
 
     with pytest.raises(NeedMore) as need:
-        mps.plan_mps_removal(
+        mps_ends.plan_mps_removal(
             Policy(sharing=sharing, state=state),
-            mps.read_mps_facts(look(**{**RUNNING, "files": left})),
+            mps_facts.read_mps_facts(look(**{**RUNNING, "files": left})),
             dict,
             "",
         )
-    assert need.value.questions == [mps.DAEMONS]
+    assert need.value.questions == [mps_facts.DAEMONS]
     assert [c["argv"] for c in back(processes=[OWN]).commands] == [["systemctl", "stop", UNITS[0]]]
     (stay,) = back(processes=[OWN]).advice
     assert isinstance(stay, Message)
     places = f"/run/gpufleet-mps/{UUIDS[0]} and /var/lib/gpufleet-mps/{UUIDS[0]}"
     assert (stay.code, stay.values) == (
         "sharing.places-stay",
-        {"path": mps.SETTINGS, "places": places},
+        {"path": mps_files.SETTINGS, "places": places},
     )
     assert back(processes=[]).commands == ()
     with pytest.raises(PlanError, match=r"\[sharing.daemon-in-use\]"):
@@ -579,7 +584,7 @@ def test_daemons_whose_record_somebody_has_removed_are_stopped_all_the_same(
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"daemons": 7}', '{"daemons": {"; reboot": {}}}'])
 def test_a_broken_record_is_not_taken_for_no_daemon(text: str) -> None:
-    seen = look(**{**RUNNING, "files": {**SETTLED, mps.SETTINGS: text}})
+    seen = look(**{**RUNNING, "files": {**SETTLED, mps_files.SETTINGS: text}})
     for sharing, state in ((TWO, "present"), ({}, "present"), ({}, "absent")):
         with pytest.raises(PlanError) as refused:
             planned(sharing, seen, state=state)
