@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import holding
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    hold_facts,
+)
 
 from tests.lab import hosts, userland
 from tests.lab.fakegpu import packaged
@@ -152,7 +154,7 @@ def test_with_a_hold_it_stays_and_all_else_moves(fleet: Fleet) -> None:
     done = run(fleet, HELD, **asked)
     assert done["differences"] == announced["differences"]
     assert held(fleet, HELD) == sorted(DRIVER)
-    record = json.loads(fleet.text(HELD, holding.RECORD))
+    record = json.loads(fleet.text(HELD, hold_facts.RECORD))
     assert record["packages"] == sorted({*DRIVER} - {"nvidia-smi"})
     assert record["reason"] == SETTINGS["driver_hold_reason"]
     fleet.shell(HELD, NEWER)
@@ -179,7 +181,7 @@ def test_a_hold_that_fails_half_way_is_taken_back(fleet: Fleet) -> None:
     done = fleet.task("host", [FREE], {**USUAL, **SETTINGS})
     assert done.of("host")[FREE]["status"] == "failed"
     assert held(fleet, FREE) == ["nvidia-smi"]
-    fleet.shell(FREE, f"test ! -e {holding.RECORD}; test ! -e {holding.BLACKLIST}")
+    fleet.shell(FREE, f"test ! -e {hold_facts.RECORD}; test ! -e {hold_facts.BLACKLIST}")
     fleet.shell(FREE, "mv /usr/bin/apt-mark.real /usr/bin/apt-mark; apt-mark unhold nvidia-smi")
 
 
@@ -196,7 +198,7 @@ def test_the_file_alone_keeps_unattended_upgrades_from_the_driver(fleet: Fleet) 
 def test_a_hold_that_is_taken_back_lets_it_move_again(fleet: Fleet) -> None:
     run(fleet, HELD, state="absent")
     assert held(fleet, HELD) == ["nvidia-smi"]
-    fleet.shell(HELD, f"test ! -e {holding.RECORD}; test ! -e {holding.BLACKLIST}")
+    fleet.shell(HELD, f"test ! -e {hold_facts.RECORD}; test ! -e {hold_facts.BLACKLIST}")
     fleet.shell(HELD, "apt-mark unhold nvidia-smi")
     fleet.shell(HELD, UPGRADE)
     assert versions(fleet, HELD, DRIVER) == {NEW}

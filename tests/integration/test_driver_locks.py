@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
-    holding,
+    hold_facts,
     package_locks,
 )
 
@@ -149,7 +149,7 @@ def test_held_then_free_again(fleet: Fleet, host: str) -> None:
     assert fleet.tree(host) == before
     done = run(fleet, host)
     assert done.failed == {}, done.words
-    assert json.loads(fleet.text(host, holding.RECORD))["packages"] == list(DRIVER)
+    assert json.loads(fleet.text(host, hold_facts.RECORD))["packages"] == list(DRIVER)
     fleet.shell(host, UPGRADE[host])
     assert versions(fleet, host, DRIVER) == {OLD}
     assert versions(fleet, host, OTHERS) == {NEW}
@@ -158,7 +158,7 @@ def test_held_then_free_again(fleet: Fleet, host: str) -> None:
 
     back = run(fleet, host, driver="advise")
     assert back.failed == {}, back.words
-    fleet.shell(host, f"test ! -e {holding.RECORD}")
+    fleet.shell(host, f"test ! -e {hold_facts.RECORD}")
     fleet.shell(host, UPGRADE[host])
     assert versions(fleet, host, DRIVER) == {NEW}
 

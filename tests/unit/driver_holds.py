@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     driver_packages,
-    holding,
+    hold_facts,
     package_locks,
 )
 
@@ -62,7 +62,7 @@ def facts(
     now: float = NOW,
     originals: dict[str, Any] | None = None,
     **more: list[Any],
-) -> holding.HoldingFacts:
+) -> hold_facts.HoldingFacts:
     asked = driver_packages.get_package_question(policy)
     given = {
         asked["id"]: {"manager": database, "installed": {}, "like": like, **more},
@@ -74,7 +74,7 @@ def facts(
         originals=originals,
         host={"epoch": now, "os_release": {"ID": system}, "kernel": ""},
     )
-    return holding.read_holding_facts(policy, seen)
+    return hold_facts.read_holding_facts(policy, seen)
 
 
 def record(names: list[str], since: str = "2026-11-01", **more: Any) -> str:

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     Sentence,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
-    holding,
+    hold_facts,
     holding_messages,
     keeping_messages,
     kept_driver,
@@ -66,7 +66,7 @@ def test_it_has_every_finding_and_every_refusal() -> None:
 
 
 def test_it_names_the_files() -> None:
-    assert {holding.RECORD, holding.BLACKLIST} <= set(re.findall(r"`(/[^`]+)`", PAGE))
+    assert {hold_facts.RECORD, hold_facts.BLACKLIST} <= set(re.findall(r"`(/[^`]+)`", PAGE))
 
 
 def test_the_page_of_rollouts_has_the_commands_that_a_failed_host_names() -> None:

@@ -40,6 +40,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
     apt_pins,
     driver_packages,
     gpus,
+    hold_blacklist,
+    hold_facts,
     holding,
     holding_messages,
     mismatch,
@@ -80,15 +82,15 @@ class KeepingFacts:
     kinds: Fact[tuple[module_flavours.GpuKind, ...]]
     loaded: Fact[module_flavours.Flavour]
     held: Fact[Mapping[str, str]]
-    hold: holding.HoldingFacts
+    hold: hold_facts.HoldingFacts
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
     """Return the questions of the everyday look; [] if the driver is ignored."""
     if policy.driver == "ignore":
-        return holding.list_questions(policy)
+        return hold_facts.list_questions(policy)
     return [
-        *holding.list_questions(policy),
+        *hold_facts.list_questions(policy),
         *driver_packages.list_package_questions(policy),
         *package_movers.list_mover_questions(),
         *next_kernel.list_boot_questions(),
@@ -97,7 +99,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 
 def read_keeping_facts(policy: Policy, obs: Observation) -> KeepingFacts:
-    hold = holding.read_holding_facts(policy, obs)
+    hold = hold_facts.read_holding_facts(policy, obs)
     return KeepingFacts(
         hold=hold,
         outer=Fact(lambda: outer_host.get_outer_host_kind(policy, obs)),
@@ -257,7 +259,7 @@ def advise_on_movers(
     if found.manager == "dpkg":
         yield from advise_on_pins(files.pins, found, release)
     released = [d.path for d in hold.differences if d.what == "package"]
-    past = holding.list_past_rules(facts.hold, hold)
+    past = hold_blacklist.list_past_rules(facts.hold, hold)
     for mover in package_movers.list_movers(files, found, released, past):
         names = _name_some([package.name for package in mover.moves])
         values = {"release": release, "packages": names}

@@ -38,6 +38,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import earlier_runs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     driver_packages,
+    hold_commands,
+    hold_facts,
+    hold_record,
     holding,
     holding_messages,
     package_movers,
@@ -149,7 +152,7 @@ def parse_change(values: Mapping[str, Any]) -> DriverChange:
         # another word is a change that was not judged
         state=state if (state := values.get("state")) in (PREPARING, SETTLED) else CHANGING,
         release=release if RELEASE_NUMBERS.fullmatch(release) else "",
-        since=since if holding.DATE.fullmatch(since) else "",
+        since=since if hold_record.DATE.fullmatch(since) else "",
         gpus=_read_count(values.get("gpus")),
         before=tuple(code for code in codes if CODE.fullmatch(code)),
         kept=_read_count(values.get("kept")) or 0,
@@ -208,7 +211,7 @@ def list_keeping_questions() -> list[queries.Question]:
     """Return the questions before a change, also on a host whose module is not loaded."""
     asked = dc.replace(Policy(), driver="hold")
     return [
-        *holding.list_questions(asked),
+        *hold_facts.list_questions(asked),
         driver_packages.HOLD_QUESTION,
         *package_movers.list_mover_questions(),
     ]
@@ -218,13 +221,13 @@ def read_keeping_needs(policy: Policy, obs: Observation) -> KeepingNeeds:
     """Return what is to be kept and released. With gpufleet_driver=ignore a hold stays as it is, as
     it does in every run.
     """
-    facts = holding.read_holding_facts(dc.replace(Policy(), driver="hold"), obs)
+    facts = hold_facts.read_holding_facts(dc.replace(Policy(), driver="hold"), obs)
     installed = facts.packages.value
     wanted = list_kept_packages(installed)
     ours = () if policy.driver == "ignore" else _read_own_hold(facts)
     why = holding_messages.HOLD_WITHDRAWN.fill()
-    released = holding.plan_release(facts, facts.manager.value, ours, why)
-    held = [p.name for p in installed.packages if p.name in wanted and holding.is_held(p, facts)]
+    released = hold_commands.plan_release(facts, facts.manager.value, ours, why)
+    held = [p.name for p in installed.packages if p.name in wanted and hold_facts.is_held(p, facts)]
     return KeepingNeeds(
         manager=facts.manager.value,
         database=installed.manager,
@@ -240,10 +243,10 @@ def read_keeping_needs(policy: Policy, obs: Observation) -> KeepingNeeds:
     )
 
 
-def _read_own_hold(facts: holding.HoldingFacts) -> tuple[str, ...]:
+def _read_own_hold(facts: hold_facts.HoldingFacts) -> tuple[str, ...]:
     """Return the packages that this collection holds. A broken record is for the plan to refuse."""
     try:
-        return holding.read_record(facts)[0]
+        return hold_record.read_record(facts)[0]
     except PlanError:
         return ()
 
@@ -317,7 +320,7 @@ def build_keeping_request(
             "driver": driver["state"],
             "release": driver["version"],
             "gpus": len(driver["gpus"]),
-            "since": holding.convert_epoch(needs.epoch),
+            "since": hold_record.convert_epoch(needs.epoch),
             "before": list(before),
             **dc.asdict(owner),
         },

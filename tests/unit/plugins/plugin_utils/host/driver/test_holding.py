@@ -18,6 +18,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import lowering
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     apt_pins,
+    hold_blacklist,
+    hold_facts,
+    hold_record,
     holding,
     package_locks,
 )
@@ -57,8 +60,8 @@ def test_a_host_whose_driver_is_not_held_yet() -> None:
     assert command["argv"] == ["apt-mark", "hold", *NAMES]
     assert command["undo"] == ["apt-mark", "unhold", *NAMES]
     written = files_of(plan)
-    assert json.loads(written[holding.RECORD]) == json.loads(record(NAMES, "2026-11-26"))
-    rules = re.findall(r'^    "(.*)";$', written[holding.BLACKLIST], re.MULTILINE)
+    assert json.loads(written[hold_facts.RECORD]) == json.loads(record(NAMES, "2026-11-26"))
+    rules = re.findall(r'^    "(.*)";$', written[hold_facts.BLACKLIST], re.MULTILINE)
     assert [rule for rule in rules if re.match(rule, "nvidia-container-toolkit")] == []
     assert [name for name in NAMES if any(re.match(rule, name) for rule in rules)] == NAMES
     assert not any(re.match(rule, "libnvidia-compute-extra") for rule in rules)
@@ -71,8 +74,8 @@ def test_a_host_whose_driver_is_not_held_yet() -> None:
 
 def test_a_host_as_it_should_be_is_left_alone_and_its_age_is_said() -> None:
     there = {
-        holding.RECORD: record(NAMES),
-        holding.BLACKLIST: holding.build_blacklist(NAMES),
+        hold_facts.RECORD: record(NAMES),
+        hold_facts.BLACKLIST: hold_blacklist.build_blacklist(NAMES),
     }
     plan = holding.plan_hold(HOLD, facts(as_held(DRIVER), there))
     assert plan.empty
@@ -95,8 +98,8 @@ DATES = [
 @pytest.mark.parametrize(("since", "old"), DATES)
 def test_a_date_of_a_record_is_shown_if_it_is_one(since: Any, old: bool) -> None:
     there = {
-        holding.RECORD: record(NAMES, since),
-        holding.BLACKLIST: holding.build_blacklist(NAMES),
+        hold_facts.RECORD: record(NAMES, since),
+        hold_facts.BLACKLIST: hold_blacklist.build_blacklist(NAMES),
     }
     plan = holding.plan_hold(HOLD, facts(as_held(DRIVER), there))
     assert [code for code, _values in read_all_coded(plan.advice)] == [
@@ -107,40 +110,43 @@ def test_a_date_of_a_record_is_shown_if_it_is_one(since: Any, old: bool) -> None
 
 def test_the_hold_of_a_release_that_has_moved_begins_again() -> None:
     """A rollout releases it for a change of the driver, and the same run holds the new one."""
-    there = {holding.RECORD: record(NAMES, release="570.172.08")}
+    there = {hold_facts.RECORD: record(NAMES, release="570.172.08")}
     plan = holding.plan_hold(HOLD, facts(DRIVER, there))
     assert plan.commands[0]["argv"] == ["apt-mark", "hold", *NAMES]
-    assert json.loads(files_of(plan)[holding.RECORD]) == json.loads(record(NAMES, "2026-11-26"))
+    assert json.loads(files_of(plan)[hold_facts.RECORD]) == json.loads(record(NAMES, "2026-11-26"))
 
 
 def test_what_a_person_has_held_stays_theirs() -> None:
     plan = holding.plan_hold(HOLD, facts([*as_held(DRIVER[:1]), *DRIVER[1:]]))
     assert plan.commands[0]["argv"] == ["apt-mark", "hold", *NAMES[1:]]
-    assert json.loads(files_of(plan)[holding.RECORD])["packages"] == NAMES[1:]
+    assert json.loads(files_of(plan)[hold_facts.RECORD])["packages"] == NAMES[1:]
     assert ("hold.of-others", {"packages": NAMES[0]}) in read_all_coded(plan.advice)
-    there = {holding.RECORD: record(NAMES[1:]), holding.BLACKLIST: holding.build_blacklist(NAMES)}
+    there = {
+        hold_facts.RECORD: record(NAMES[1:]),
+        hold_facts.BLACKLIST: hold_blacklist.build_blacklist(NAMES),
+    }
     back = holding.plan_absent(facts(as_held(DRIVER), there))
     assert [command["argv"] for command in back.commands] == [["apt-mark", "unhold", *NAMES[1:]]]
 
 
 def test_a_package_that_came_later_joins_the_hold_and_the_date_stays() -> None:
     there = {
-        holding.RECORD: record(NAMES[:1]),
-        holding.BLACKLIST: holding.build_blacklist(NAMES[:1]),
+        hold_facts.RECORD: record(NAMES[:1]),
+        hold_facts.BLACKLIST: hold_blacklist.build_blacklist(NAMES[:1]),
     }
     plan = holding.plan_hold(HOLD, facts([*as_held(DRIVER[:1]), *DRIVER[1:]], there))
     assert plan.commands[0]["argv"] == ["apt-mark", "hold", *NAMES[1:]]
-    assert json.loads(files_of(plan)[holding.RECORD]) == json.loads(record(NAMES))
+    assert json.loads(files_of(plan)[hold_facts.RECORD]) == json.loads(record(NAMES))
 
 
 def test_a_package_that_is_gone_leaves_the_record() -> None:
     there = {
-        holding.RECORD: record(NAMES),
-        holding.BLACKLIST: holding.build_blacklist(NAMES),
+        hold_facts.RECORD: record(NAMES),
+        hold_facts.BLACKLIST: hold_blacklist.build_blacklist(NAMES),
     }
     plan = holding.plan_hold(HOLD, facts(as_held(DRIVER[:2]), there))
     assert plan.commands == ()
-    assert json.loads(files_of(plan)[holding.RECORD])["packages"] == [NAMES[0], NAMES[2]]
+    assert json.loads(files_of(plan)[hold_facts.RECORD])["packages"] == [NAMES[0], NAMES[2]]
 
 
 NEWER: list[tuple[str, str]] = [
@@ -303,7 +309,7 @@ REFUSED: list[tuple[str, list[list[Any]], dict[str, Any], str, str, str]] = [
     (
         "the record is another's",
         DRIVER,
-        {holding.RECORD: "{}"},
+        {hold_facts.RECORD: "{}"},
         "dpkg",
         "debian",
         "hold.record-of-others",
@@ -311,7 +317,7 @@ REFUSED: list[tuple[str, list[list[Any]], dict[str, Any], str, str, str]] = [
     (
         "the file for unattended-upgrades is another's",
         DRIVER,
-        {holding.BLACKLIST: "// of a person\n"},
+        {hold_facts.BLACKLIST: "// of a person\n"},
         "dpkg",
         "debian",
         "hold.record-of-others",
@@ -361,7 +367,7 @@ def test_a_driver_that_dpkg_has_not_finished_is_not_held(
 
 
 def test_a_hold_of_a_package_that_dpkg_has_not_finished_is_taken_back() -> None:
-    there = {holding.RECORD: record(NAMES)}
+    there = {hold_facts.RECORD: record(NAMES)}
     half = [[NAMES[0], "half-configured", True], [NAMES[1], "unpacked", False]]
     known = facts(as_held(DRIVER[1:2]), there, Policy(state="absent"), half=half)
     (command,) = holding.plan_absent(known).commands
@@ -385,9 +391,12 @@ def test_a_package_of_another_architecture_is_held_beside_its_twin() -> None:
     plan = holding.plan_hold(HOLD, facts(both))
     names = ["libnvidia-compute", "libnvidia-compute:i386"]
     assert plan.commands[0]["argv"] == ["apt-mark", "hold", *names]
-    rules = re.findall(r'^    "(.*)";$', files_of(plan)[holding.BLACKLIST], re.MULTILINE)
+    rules = re.findall(r'^    "(.*)";$', files_of(plan)[hold_facts.BLACKLIST], re.MULTILINE)
     assert [name for name in names if any(re.match(rule, name) for rule in rules)] == names
-    there = {holding.RECORD: record(names), holding.BLACKLIST: holding.build_blacklist(names)}
+    there = {
+        hold_facts.RECORD: record(names),
+        hold_facts.BLACKLIST: hold_blacklist.build_blacklist(names),
+    }
     assert holding.plan_hold(HOLD, facts(as_held(both), there)).empty
     back = holding.plan_absent(facts(as_held(both), there, Policy(state="absent")))
     assert back.commands[0]["argv"] == ["apt-mark", "unhold", *names]
@@ -420,8 +429,8 @@ def test_a_tree_is_refused() -> None:
 def test_a_hold_is_taken_back_with_its_cause(driver: str) -> None:
     policy = Policy() if driver == "advise" else Policy(state="absent")
     there = {
-        holding.RECORD: record(NAMES),
-        holding.BLACKLIST: holding.build_blacklist(NAMES),
+        hold_facts.RECORD: record(NAMES),
+        hold_facts.BLACKLIST: hold_blacklist.build_blacklist(NAMES),
     }
     # a person has released one of them, and holds the toolkit
     like = [*as_held(DRIVER[:2]), DRIVER[2], *as_held([TOOLKIT])]
@@ -430,13 +439,13 @@ def test_a_hold_is_taken_back_with_its_cause(driver: str) -> None:
     (command,) = plan.commands
     assert command["argv"] == ["apt-mark", "unhold", NAMES[0], NAMES[2]]
     assert command["undo"] == ["apt-mark", "hold", NAMES[0], NAMES[2]]
-    assert files_of(plan) == {holding.RECORD: "remove", holding.BLACKLIST: "remove"}
+    assert files_of(plan) == {hold_facts.RECORD: "remove", hold_facts.BLACKLIST: "remove"}
     lowering.require_causes(plan)
 
 
 @pytest.mark.parametrize("text", [None, "{}", "no JSON", '{"writer": "another"}'])
 def test_without_its_record_a_hold_is_not_taken_back(text: str | None) -> None:
-    files = {} if text is None else {holding.RECORD: text}
+    files = {} if text is None else {hold_facts.RECORD: text}
     assert holding.plan_absent(facts(as_held(DRIVER), files)) == Plan()
 
 
@@ -448,7 +457,7 @@ UNREADABLE = {"error": {"kind": "failed", "message": "Input/output error"}}
 
 @pytest.mark.parametrize("file", [BROKEN, UNREADABLE], ids=["broken", "unreadable"])
 def test_a_record_that_cannot_be_read_is_no_host_without_a_hold(file: Any) -> None:
-    known = facts(as_held(DRIVER), {holding.RECORD: file}, Policy())
+    known = facts(as_held(DRIVER), {hold_facts.RECORD: file}, Policy())
     with pytest.raises(PlanError):
         holding.plan_absent(known)
     plan = holding.plan_hold(Policy(), known)
@@ -457,10 +466,10 @@ def test_a_record_that_cannot_be_read_is_no_host_without_a_hold(file: Any) -> No
 
 
 def test_a_file_for_unattended_upgrades_without_a_record_is_taken_back() -> None:
-    files = {holding.BLACKLIST: holding.build_blacklist(NAMES)}
+    files = {hold_facts.BLACKLIST: hold_blacklist.build_blacklist(NAMES)}
     policy = Policy(state="absent")
     plan = holding.plan_absent(facts(DRIVER, files, policy))
-    assert files_of(plan) == {holding.BLACKLIST: "remove"}
+    assert files_of(plan) == {hold_facts.BLACKLIST: "remove"}
     assert holding.plan_hold(Policy(), facts(DRIVER, files, Policy())) == Plan()
 
 
@@ -468,18 +477,21 @@ def test_what_is_no_part_any_more_is_released() -> None:
     """Modules that were built have gone, so that the kernel moves again."""
     kernel = row("linux-image-generic 5.15.0.112.112", UBUNTU, held=True)
     names = [*NAMES, "linux-image-generic"]
-    there = {holding.RECORD: record(names), holding.BLACKLIST: holding.build_blacklist(names)}
+    there = {
+        hold_facts.RECORD: record(names),
+        hold_facts.BLACKLIST: hold_blacklist.build_blacklist(names),
+    }
     plan = holding.plan_hold(HOLD, facts([*as_held(DRIVER), kernel], there))
     (command,) = plan.commands
     assert command["argv"] == ["apt-mark", "unhold", "linux-image-generic"]
     assert command["undo"] == ["apt-mark", "hold", "linux-image-generic"]
-    assert json.loads(files_of(plan)[holding.RECORD])["packages"] == NAMES
-    assert "linux-image-generic" not in files_of(plan)[holding.BLACKLIST]
+    assert json.loads(files_of(plan)[hold_facts.RECORD])["packages"] == NAMES
+    assert "linux-image-generic" not in files_of(plan)[hold_facts.BLACKLIST]
 
 
 def test_ignore_leaves_a_hold_as_it_is() -> None:
     policy = Policy(driver="ignore")
-    files = {holding.RECORD: record(NAMES)}
+    files = {hold_facts.RECORD: record(NAMES)}
     assert holding.plan_hold(policy, facts(as_held(DRIVER), files, policy)) == Plan()
 
 
@@ -491,6 +503,6 @@ def test_an_approval_binds_the_record_without_its_day() -> None:
 
 
 def test_a_record_of_very_many_names_is_read_up_to_what_a_host_may_have() -> None:
-    names = [f"nvidia-{n}" for n in range(holding.MOST_RECORDED + 1)]
-    known = facts([], {holding.RECORD: record(names)})
-    assert holding.read_record(known)[0] == tuple(names[:-1])
+    names = [f"nvidia-{n}" for n in range(hold_record.MOST_RECORDED + 1)]
+    known = facts([], {hold_facts.RECORD: record(names)})
+    assert hold_record.read_record(known)[0] == tuple(names[:-1])

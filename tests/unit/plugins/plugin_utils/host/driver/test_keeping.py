@@ -20,7 +20,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     apt_pins,
     driver_packages,
-    holding,
+    hold_blacklist,
+    hold_facts,
     keeping,
     package_locks,
     package_movers,
@@ -300,10 +301,10 @@ def hold(manager: str, *names: str) -> dict[str, Any]:
     """Return the files of a hold of this collection."""
     values = {"writer": "gpufleet.nvidia", "manager": manager, "packages": list(names)}
     record = json.dumps({**values, "release": "535.261.03", "since": "2026-11-01"}, indent=1)
-    lists = {"apt": {holding.BLACKLIST: holding.build_blacklist(names)}, "dnf": {
+    lists = {"apt": {hold_facts.BLACKLIST: hold_blacklist.build_blacklist(names)}, "dnf": {
         package_locks.LOCK_LIST: "".join(f"{name}-3:580.82.07-1.el9.*\n" for name in names)
     }}  # fmt: skip
-    return {holding.RECORD: record, **lists[manager]}
+    return {hold_facts.RECORD: record, **lists[manager]}
 
 
 LIBRARIES = ("libcuda1", "libnvidia-ml1")

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     driver_packages,
-    holding,
+    hold_facts,
     kept_driver,
     package_locks,
 )
@@ -57,7 +57,7 @@ def needs(
     half: list[list[str]] | None = None,
 ) -> kept_driver.KeepingNeeds:
     seen = obs(
-        files={holding.RECORD: record} if record else {},
+        files={hold_facts.RECORD: record} if record else {},
         answers={
             driver_packages.HOLD_QUESTION["id"]: {
                 "manager": "dpkg",
@@ -139,7 +139,7 @@ def test_locks_that_are_not_taken_out_before_a_change_are_said() -> None:
     mine = {"writer": "gpufleet.nvidia", "manager": "dnf", "packages": ["nvidia-driver-cuda"]}
     seen = obs(
         files={
-            holding.RECORD: json.dumps({**mine, "release": "580.82.07"}),
+            hold_facts.RECORD: json.dumps({**mine, "release": "580.82.07"}),
             package_locks.VERSIONLOCK: "[main]\nlocklist = /srv/locks\n",
             "/srv": {"type": "dir"},
             "/srv/locks": {"content": "", "uid": 1000},

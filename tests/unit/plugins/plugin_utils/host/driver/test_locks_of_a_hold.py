@@ -17,6 +17,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    hold_commands,
+    hold_facts,
     holding,
     package_locks,
 )
@@ -53,7 +55,7 @@ def locked(plan: Plan) -> list[str]:
     return [word for argv in adds for word in argv[len(ADD) :]]
 
 
-ADD = holding.HOLDERS["dnf"].hold
+ADD = hold_commands.HOLDERS["dnf"].hold
 
 
 def test_dnf_locks_what_has_no_lock() -> None:
@@ -61,10 +63,10 @@ def test_dnf_locks_what_has_no_lock() -> None:
     there = {**DNF4, LOCKS4: f"{kmod}.*\n"}
     plan = holding.plan_hold(HOLD, facts(RPMS, there, database="rpm", system="rhel"))
     (command,) = plan.commands
-    assert command["argv"] == [*holding.HOLDERS["dnf"].hold, libs]
-    assert command["undo"] == [*holding.EDITOR, "-e", holding.write_edit(libs), LOCKS4]
-    assert holding.BLACKLIST not in files_of(plan)
-    assert json.loads(files_of(plan)[holding.RECORD])["locks"] == [libs]
+    assert command["argv"] == [*hold_commands.HOLDERS["dnf"].hold, libs]
+    assert command["undo"] == [*hold_commands.EDITOR, "-e", hold_commands.write_edit(libs), LOCKS4]
+    assert hold_facts.BLACKLIST not in files_of(plan)
+    assert json.loads(files_of(plan)[hold_facts.RECORD])["locks"] == [libs]
     assert ("hold.of-others", {"packages": RPM_NAMES[0]}) in read_all_coded(plan.advice)
 
 
@@ -73,7 +75,7 @@ def test_dnf_5_releases_by_its_own_command() -> None:
     plan = holding.plan_hold(HOLD, facts(RPMS, there, database="rpm", system="fedora"))
     (command,) = plan.commands
     assert command["argv"] == [*ADD, *LINES.values()]
-    assert command["undo"] == [*holding.HOLDERS["dnf"].release, *RPM_NAMES]
+    assert command["undo"] == [*hold_commands.HOLDERS["dnf"].release, *RPM_NAMES]
 
 
 NVIDIA_LIBS = "nvidia-driver-cuda-libs"
@@ -187,13 +189,13 @@ def test_a_hold_follows_a_driver_that_was_moved_past_its_lock() -> None:
     """By rpm itself, for example, which asks no plugin of dnf."""
     old = f"{NVIDIA_LIBS}-3:570.1-1.el9"
     mine = record([NVIDIA_LIBS], release="570.1", manager="dnf", locks=[old])
-    there = {**DNF4, holding.RECORD: mine, LOCKS4: f"# mine\n{old}.*\n"}
+    there = {**DNF4, hold_facts.RECORD: mine, LOCKS4: f"# mine\n{old}.*\n"}
     plan = holding.plan_hold(HOLD, facts(RPMS[:1], there, database="rpm", system="rhel"))
     assert [command["argv"] for command in plan.commands] == [
-        [*holding.EDITOR, "-e", holding.write_edit(old), LOCKS4],
+        [*hold_commands.EDITOR, "-e", hold_commands.write_edit(old), LOCKS4],
         [*ADD, LINES[NVIDIA_LIBS]],
     ]
-    assert json.loads(files_of(plan)[holding.RECORD])["locks"] == [LINES[NVIDIA_LIBS]]
+    assert json.loads(files_of(plan)[hold_facts.RECORD])["locks"] == [LINES[NVIDIA_LIBS]]
 
 
 ADDED = "\n# Added lock on Sun Nov 29 03:00:35 2026\n"
@@ -222,20 +224,20 @@ def test_every_byte_of_a_file_of_locks_stays_that_is_not_ours(
     file, link = tmp_path / "versionlock.list", tmp_path / "link"
     file.write_text(before)
     link.symlink_to(file)
-    edit = [*holding.EDITOR, "-e", holding.write_edit(OURS), str(link)]
+    edit = [*hold_commands.EDITOR, "-e", hold_commands.write_edit(OURS), str(link)]
     subprocess.run(edit, check=True)
     assert (link.is_symlink(), file.read_text()) == (True, after)
 
 
 def test_zypper_locks() -> None:
     plan = holding.plan_hold(HOLD, facts(RPMS, database="rpm", system="opensuse-leap"))
-    assert plan.commands[0]["argv"] == [*holding.HOLDERS["zypper"].hold, *RPM_NAMES]
+    assert plan.commands[0]["argv"] == [*hold_commands.HOLDERS["zypper"].hold, *RPM_NAMES]
 
 
 def test_zypper_heeds_no_file_of_dnf() -> None:
     there = {package_locks.VERSIONLOCK: "[main]\nenabled = 0\n", LOCKS4: "<<<<<<< HEAD\n"}
     plan = holding.plan_hold(HOLD, facts(RPMS, there, database="rpm", system="opensuse-leap"))
-    assert plan.commands[0]["argv"] == [*holding.HOLDERS["zypper"].hold, *RPM_NAMES]
+    assert plan.commands[0]["argv"] == [*hold_commands.HOLDERS["zypper"].hold, *RPM_NAMES]
 
 
 OTHER_MANAGERS: list[tuple[str, str, list[list[Any]], dict[str, str], list[str]]] = [
@@ -304,17 +306,24 @@ GONE: list[tuple[str, str, str, str, list[str], list[str] | None]] = [
         LOCKS4,
         f"{GONE_LOCK}.*\n",
         "rhel",
-        [*holding.EDITOR, "-e", holding.write_edit(GONE_LOCK), LOCKS4],
+        [*hold_commands.EDITOR, "-e", hold_commands.write_edit(GONE_LOCK), LOCKS4],
         None,
     ),
-    ("dnf", LOCKS5, OF_DNF5, "fedora", [*holding.HOLDERS["dnf"].release, "nvidia-driver"], None),
+    (
+        "dnf",
+        LOCKS5,
+        OF_DNF5,
+        "fedora",
+        [*hold_commands.HOLDERS["dnf"].release, "nvidia-driver"],
+        None,
+    ),
     (
         "zypper",
         LOCKSZ,
         OF_ZYPPER.format("nvidia-driver"),
         "opensuse-leap",
-        [*holding.HOLDERS["zypper"].release, "nvidia-driver"],
-        [*holding.HOLDERS["zypper"].hold, "nvidia-driver"],
+        [*hold_commands.HOLDERS["zypper"].release, "nvidia-driver"],
+        [*hold_commands.HOLDERS["zypper"].hold, "nvidia-driver"],
     ),
 ]
 
@@ -324,22 +333,22 @@ def test_a_lock_outlives_its_package_and_is_taken_back(
     manager: str, path: str, text: str, system: str, argv: list[str], again: list[str] | None
 ) -> None:
     names = ["nvidia-driver", "nvidia-driver-libs", "*", 5, {}]
-    there = {holding.RECORD: record(names, manager=manager, locks=[GONE_LOCK]), path: text}
+    there = {hold_facts.RECORD: record(names, manager=manager, locks=[GONE_LOCK]), path: text}
     there.update({package_locks.DNF5: ""} if path == LOCKS5 else {})
     known = facts([], there, Policy(), "rpm", system)
     for plan in (holding.plan_absent(known), holding.plan_hold(Policy(), known)):
         (command,) = plan.commands
         assert (command["argv"], command["undo"]) == (argv, again)
-        assert files_of(plan) == {holding.RECORD: "remove"}
+        assert files_of(plan) == {hold_facts.RECORD: "remove"}
 
 
 def test_a_lock_of_a_person_stays_beside_ours() -> None:
     theirs = "kmod-nvidia-open-dkms-3:580.82.07-1.el9"
     mine = record([NVIDIA_LIBS], manager="dnf", locks=[OURS])
-    there = {**DNF4, holding.RECORD: mine, LOCKS4: f"{theirs}.*\n{OURS}.*\n"}
+    there = {**DNF4, hold_facts.RECORD: mine, LOCKS4: f"{theirs}.*\n{OURS}.*\n"}
     known = facts(RPMS, there, Policy(state="absent"), "rpm", "rhel")
     (command,) = holding.plan_absent(known).commands
-    assert command["argv"] == [*holding.EDITOR, "-e", holding.write_edit(OURS), LOCKS4]
+    assert command["argv"] == [*hold_commands.EDITOR, "-e", hold_commands.write_edit(OURS), LOCKS4]
     assert command["undo"] == [*ADD, OURS]
 
 
@@ -350,7 +359,7 @@ def test_a_file_of_locks_that_others_can_change_is_not_edited() -> None:
         package_locks.DNF_MAIN: "[main]\nexclude=*nvidia*\n",
         "/srv": {"type": "dir"},
         "/srv/locks": {"content": f"{OURS}.*\n", "uid": 1000},
-        holding.RECORD: record([NVIDIA_LIBS], manager="dnf", locks=[OURS]),
+        hold_facts.RECORD: record([NVIDIA_LIBS], manager="dnf", locks=[OURS]),
     }
     known = facts(RPMS, there, Policy(state="absent"), "rpm", "rhel")
     plan = holding.plan_absent(known)
@@ -374,10 +383,10 @@ def test_a_lock_is_taken_back_while_its_plugin_is_off(switch: str) -> None:
     excluded = {package_locks.DNF_MAIN: "[main]\nexclude=*nvidia*\n"}
     off = {**excluded, path: f"[main]\n{option} = 0\nexclude=*nvidia*\n"}
     lines = f"{theirs}.*\n{OURS}.*\n{NVIDIA_LIBS}-3:570.1-1.el9.*\n"
-    there = {**DNF4, **off, holding.RECORD: mine, LOCKS4: lines}
+    there = {**DNF4, **off, hold_facts.RECORD: mine, LOCKS4: lines}
     plan = holding.plan_absent(facts(RPMS, there, Policy(state="absent"), "rpm", "rhel"))
     (command,) = plan.commands
-    edit = [*holding.EDITOR, "-e", holding.write_edit(OURS), LOCKS4]
+    edit = [*hold_commands.EDITOR, "-e", hold_commands.write_edit(OURS), LOCKS4]
     # dnf has no command that locks a package then
     assert (command["argv"], command["undo"]) == (edit, None)
-    assert files_of(plan) == {holding.RECORD: "remove"}
+    assert files_of(plan) == {hold_facts.RECORD: "remove"}
