@@ -21,6 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     config as docker_config,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    desired_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     plan as docker_plan,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
@@ -97,8 +100,16 @@ def build_since_table() -> str:
         ["containerd", "configured by this collection", join_number(containerd_releases.OLDEST)],
         ["containerd", "CDI", find_first_cdi("containerd")],
         *([ENGINE_TITLES["crio"], what, join_number(first)] for what, first in CRIO_SINCE),
-        ["Docker", "CDI, with `features.cdi` in `daemon.json`", join_number(docker_plan.CDI_SINCE)],
-        ["Docker", "CDI, on unless `features.cdi` is false", join_number(docker_plan.CDI_ON_SINCE)],
+        [
+            "Docker",
+            "CDI, with `features.cdi` in `daemon.json`",
+            join_number(desired_config.CDI_SINCE),
+        ],
+        [
+            "Docker",
+            "CDI, on unless `features.cdi` is false",
+            join_number(desired_config.CDI_ON_SINCE),
+        ],
         [
             "Docker",
             "`dockerd --validate` reads a new file before it is put in place",

@@ -68,6 +68,7 @@ KNOWN: Mapping[str, KnownProject] = {
         "2026-11-26",
         "https://docs.docker.com/engine/release-notes/",
         (
+            "host.engines.docker.desired_config",
             "host.engines.docker.plan",
             "host.engines.docker.config",
             "host.engines.docker.gpus_flag",

@@ -29,6 +29,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config,
+    daemon_action,
+    desired_config,
     messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
@@ -37,7 +39,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     plan as docker_plan,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.plan import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.desired_config import (
     CDI_ON_SINCE,
 )
 
@@ -204,7 +206,7 @@ def find_docker_removal_lag(
     flags: config.Flags,
     doc: json_text.JsonDocument,
     after: json_text.JsonDocument,
-) -> docker_plan.Lag:
+) -> daemon_action.Lag:
     """Return what the daemon still applies of our keys.
 
     A reload does not apply the absence of a key: a key that the file no longer has takes a restart.
@@ -219,7 +221,7 @@ def find_docker_removal_lag(
     value = (after.data.get("features") or {}).get("cdi")
     on = (
         value is True
-        or (value is None and docker_plan.parse_docker_series(instance) >= CDI_ON_SINCE)
+        or (value is None and desired_config.parse_docker_series(instance) >= CDI_ON_SINCE)
         or bool(config.get_flag_value(flags, "features"))
     )
     moved = doc.data.get(DIRECTORIES) != after.data.get(DIRECTORIES)
@@ -228,4 +230,4 @@ def find_docker_removal_lag(
         or (bool(names) and "runtimes" not in after.data)
         or (default and "default-runtime" not in after.data)
     )
-    return docker_plan.Lag(bool(names), restart)
+    return daemon_action.Lag(bool(names), restart)

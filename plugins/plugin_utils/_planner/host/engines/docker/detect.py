@@ -57,6 +57,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     absent,
     config,
+    daemon_action,
+    desired_config,
     gpus_flag,
     messages,
     next_start,
@@ -73,7 +75,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     SOCKET,
     UNIT,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.plan import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.desired_config import (
     CDI_ON_SINCE,
     CDI_SINCE,
 )
@@ -204,7 +206,7 @@ def get_docker_default(facts: docker_facts.DockerFacts, path: str, info: Mapping
     return str(
         info.get("DefaultRuntime")
         or docker_facts.get_docker_setting(facts, path, "default-runtime")
-        or docker_plan.BUILT_IN
+        or desired_config.BUILT_IN
     )
 
 
@@ -221,7 +223,7 @@ def find_docker_low_level_runtime(
     before = str(kept.get("default-runtime") or "")
     names = [
         before if default in {h.name for h in policy.handlers} else default,
-        docker_plan.BUILT_IN,
+        desired_config.BUILT_IN,
     ]
     paths = {
         name: str((table or {}).get("path") or "")
@@ -232,7 +234,7 @@ def find_docker_low_level_runtime(
         or str(docker_facts.get_docker_setting(facts, path, "runtimes", name, "path") or "")
         for name in names
     )
-    return low_level.get_first_low_level((*said, docker_plan.BUILT_IN))
+    return low_level.get_first_low_level((*said, desired_config.BUILT_IN))
 
 
 def list_docker_runtimes(
@@ -409,7 +411,7 @@ def plan_instance(
         raise build_refused_instance_error(instance)
     flags = facts.flags.value
     file, doc = facts.documents.get(instance.config_path)
-    desired = docker_plan.derive_desired_docker(policy, facts, instance, decision, doc)
+    desired = desired_config.derive_desired_docker(policy, facts, instance, decision, doc)
     check_docker_binaries(policy, facts, decision)
     after, splices = json_text.merge_json_keys(doc, desired.tree) if desired.tree else (doc, ())
     planned = docker_plan.build_docker_change(file, doc, after, splices)
@@ -420,15 +422,15 @@ def plan_instance(
         leftovers=list_docker_leftovers(policy, facts, doc, desired.paths),
     )
     info = facts.info.get(instance.socket) if policy.root == "/" else {}
-    lag = docker_plan.find_docker_lag(desired, info)
+    lag = daemon_action.find_docker_lag(desired, info)
     if info and instance.unit:
-        lag = docker_plan.find_missed_hooks(
+        lag = daemon_action.find_missed_hooks(
             desired,
             info,
             lag,
             facts.hooks,
             gpus_flag.list_coming_hooks(policy, facts.programs.packages, decision),
-            docker_plan.parse_docker_series(instance),
+            desired_config.parse_docker_series(instance),
             facts.active_seconds.get(instance.unit),
             instance.unit in facts.earlier.pending_units,
         )
@@ -438,14 +440,14 @@ def plan_instance(
     if policy.root != "/":
         return planned
     ended = (
-        docker_plan.list_docker_restart_cost(facts, instance, after)
+        daemon_action.list_docker_restart_cost(facts, instance, after)
         if lag.restart
-        else docker_plan.Cost()
+        else daemon_action.Cost()
     )
     restarted = lag.restart and not restarts.is_restart_left(policy, ends=bool(ended.containers))
-    health = docker_plan.build_docker_health_check(instance, desired, restarted)
+    health = daemon_action.build_docker_health_check(instance, desired, restarted)
     checked = docker_plan.validate_staged_docker(instance, facts.process.value, planned)
-    return docker_plan.add_docker_action(policy, facts, instance, checked, lag, ended, health)
+    return daemon_action.add_docker_action(policy, facts, instance, checked, lag, ended, health)
 
 
 def list_docker_leftovers(
@@ -469,7 +471,7 @@ def advise_on_docker_plan(
     policy: Policy, instance: Instance, decision: Decision, flags: config.Flags
 ) -> tuple[str, ...]:
     advice: list[str] = []
-    if policy.cdi_spec_dirs and docker_plan.parse_docker_series(instance) < CDI_SINCE:
+    if policy.cdi_spec_dirs and desired_config.parse_docker_series(instance) < CDI_SINCE:
         advice.append(messages.DIRECTORIES_NOT_WRITTEN.fill(version=instance.version))
     by_flag = [
         handler.name
@@ -525,15 +527,15 @@ def plan_absent(policy: Policy, facts: docker_facts.DockerFacts, instance: Insta
         next_start.Docker(policy, facts, instance, doc, after.data, info), planned, lag
     )
     ended = (
-        docker_plan.list_docker_restart_cost(facts, instance, after)
+        daemon_action.list_docker_restart_cost(facts, instance, after)
         if lag.restart
-        else docker_plan.Cost()
+        else daemon_action.Cost()
     )
-    health = docker_plan.build_docker_health_check(
-        instance, docker_plan.DesiredDocker({}, {}), False
+    health = daemon_action.build_docker_health_check(
+        instance, desired_config.DesiredDocker({}, {}), False
     )
     checked = docker_plan.validate_staged_docker(instance, facts.process.value, planned)
-    return docker_plan.add_docker_action(policy, facts, instance, checked, lag, ended, health)
+    return daemon_action.add_docker_action(policy, facts, instance, checked, lag, ended, health)
 
 
 def find_remnant(policy: Policy, facts: docker_facts.DockerFacts) -> Instance | None:

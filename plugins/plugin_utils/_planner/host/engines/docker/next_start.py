@@ -25,13 +25,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config,
+    daemon_action,
+    desired_config,
     messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     facts as docker_facts,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
-    plan as docker_plan,
 )
 
 LIVE = "live-restore"
@@ -86,7 +85,7 @@ def list_swarm_questions(policy: Policy) -> list[queries.Question]:
     )
 
 
-def require_docker_start(docker: Docker, planned: Plan, lag: docker_plan.Lag) -> Plan:
+def require_docker_start(docker: Docker, planned: Plan, lag: daemon_action.Lag) -> Plan:
     """Refuse a plan with a start or a reload that Docker would not survive. In any other plan,
     advise on the conflict.
     """
@@ -105,8 +104,8 @@ def find_conflicts(docker: Docker) -> Iterator[Conflict]:
     for key, (flag, *_others) in config.FLAGS.items():
         merged = (
             key == "runtimes"
-            and docker_plan.parse_docker_series(docker.instance)
-            >= docker_plan.RUNTIMES_MERGED_SINCE
+            and desired_config.parse_docker_series(docker.instance)
+            >= desired_config.RUNTIMES_MERGED_SINCE
         )
         if key in docker.after and config.get_flag_value(docker.flags, key) and not merged:
             yield Conflict(explain_twice(docker, key, flag), reload=False)
