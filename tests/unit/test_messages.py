@@ -54,7 +54,7 @@ WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
         "plugin_utils/_planner/host/bundle/archive_plan.py",
         "plugin_utils/_planner/host/cdi/described.py",
         "plugin_utils/_planner/host/engines/containerd/verify.py",
-        "plugin_utils/_planner/host/engines/docker/plan.py",
+        "plugin_utils/_planner/host/engines/docker/daemon_action.py",
         "plugin_utils/_planner/host/owned_file.py",
         "plugin_utils/_planner/host/resources/repository.py",
         "plugin_utils/_planner/host/results/groups.py",
