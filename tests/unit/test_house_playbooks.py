@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rules of the house about playbooks and roles: a step that acts once for the play runs once."""
+"""The rules of the house about playbooks and roles: a step that acts once for the play runs once, and
+what one play keeps for the next is found there.
+"""
 
 from __future__ import annotations
 
@@ -58,3 +60,32 @@ def test_a_block_hands_run_once_down() -> None:
     task = {STEP: {"step": "rollout_plan"}}
     tasks = [{"run_once": True, "block": [task, {**task, "run_once": False}]}, task]
     assert [once for _step, once in list_step_tasks(tasks)] == [True, False, False]
+
+
+def list_tasks(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield each table within a file of plays or tasks."""
+    for one in value if isinstance(value, list) else value.values():
+        if isinstance(one, dict):
+            yield one
+        if isinstance(one, (dict, list)):
+            yield from list_tasks(one)
+
+
+KEEPER = "{{ hostvars['localhost'].inventory_hostname }}"
+
+
+def test_what_is_kept_for_the_next_play_is_kept_where_it_is_read() -> None:
+    """`hostvars['localhost']` is the host 127.0.0.1 or ::1 of an inventory that has one. Facts that
+    are delegated to `localhost` by this name are not found there (ansible#80946).
+    """
+    keepers = {
+        (str(path.relative_to(ROOT)), task["delegate_to"])
+        for path in FILES
+        for task in list_tasks(yaml.safe_load(path.read_text()) or [])
+        if task.get("delegate_facts")
+    }
+    assert {keeper for _path, keeper in keepers} == {KEEPER}
+    assert {path for path, _keeper in keepers} == {
+        "playbooks/rollout.yml",
+        "playbooks/tasks/report.yml",
+    }

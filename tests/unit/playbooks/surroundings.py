@@ -1,0 +1,73 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What other people have around the playbooks of this collection: their inventories, their
+`ansible.cfg`, and their controllers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ANSIBLE = "https://github.com/ansible/ansible/issues/"
+YES, WOULD, LOST = "yes", "would", "lost"
+# A host that no run reaches.
+AWAY = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+
+
+@dataclass(frozen=True)
+class Surrounding:
+    """A run of a playbook with what a user has around it.
+
+    given, outcome: for the page. hosts: the variables of each. settings: of the run. environment:
+    PLACE stands for the test's folder. told: what became of each host, by the table; None if there
+    is no table. code: of a message that is printed. reported: addresses of reports about it.
+    """
+
+    given: str
+    outcome: str
+    book: str
+    hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"gpu1": {}})
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    status: int = 0
+    told: Mapping[str, str] | None = field(default_factory=lambda: {"gpu1": YES})
+    code: str = ""
+    reported: tuple[str, ...] = ()
+
+
+FATAL = {"ANSIBLE_ANY_ERRORS_FATAL": "1"}
+SURROUNDINGS: Mapping[str, Surrounding] = {
+    "127.0.0.1 in a rollout": Surrounding(
+        "a host `127.0.0.1` or `::1` in the inventory, beside the GPU hosts or as one of them",
+        "`rollout` changes all hosts, as without it",
+        "rollout",
+        hosts={"gpu1": {}, "127.0.0.1": {}},
+        told={"gpu1": YES, "127.0.0.1": YES},
+        reported=(
+            "https://github.com/kubernetes-sigs/kubespray/issues/6808",
+            f"{ANSIBLE}80946",
+        ),
+    ),
+    "127.0.0.1 that has drifted": Surrounding(
+        "the same inventory, and `gpufleet_fail_on_drift`",
+        "`plan` fails where a host has drifted",
+        "plan",
+        hosts={"::1": {}, "gpu1": {}},
+        settings={"gpufleet_fail_on_drift": True},
+        status=2,
+        told={"gpu1": WOULD, "::1": WOULD},
+        reported=(f"{ANSIBLE}80946",),
+    ),
+    "names that are IPv6 addresses": Surrounding(
+        "hosts whose names are IPv6 addresses",
+        "`rollout` changes them",
+        "rollout",
+        hosts={"2001:db8::1": {}, "2001:db8::2": {}},
+        told={"2001:db8::1": YES, "2001:db8::2": YES},
+        reported=(f"{ANSIBLE}7446", f"{ANSIBLE}12296"),
+    ),
+}
