@@ -89,3 +89,18 @@ def test_what_is_kept_for_the_next_play_is_kept_where_it_is_read() -> None:
         "playbooks/rollout.yml",
         "playbooks/tasks/report.yml",
     }
+
+
+def test_no_setting_of_a_user_decides_which_hosts_a_play_goes_on_with() -> None:
+    """`strategy` and `any_errors_fatal` of an ansible.cfg count for a play that names none. The gates
+    of this collection decide, by settings of their own.
+    """
+    own = {"strategy": "ansible.builtin.linear", "any_errors_fatal": False}
+    plays = [
+        play
+        for path in (*(ROOT / "playbooks").glob("*.yml"), *(ROOT / "playbooks/plays").glob("*.yml"))
+        for play in yaml.safe_load(path.read_text())
+        if "hosts" in play
+    ]
+    wrong = [play["name"] for play in plays if {key: play.get(key) for key in own} != own]
+    assert wrong == []
