@@ -262,8 +262,8 @@ def build_interpreter_input(
 
 
 def get_named_interpreter(action: ActionBase, task_vars: Mapping[str, Any]) -> str:
-    """Return the interpreter that the inventory names; '' if it leaves the choice to the
-    collection.
+    """Return the interpreter that the inventory names, or else Ansible's settings; '' if they leave
+    the choice to the collection.
     """
     delegated = getattr(action._task, "delegate_to", None)
     scope = (
@@ -271,7 +271,8 @@ def get_named_interpreter(action: ActionBase, task_vars: Mapping[str, Any]) -> s
         if delegated
         else task_vars
     )
-    value = str(action._templar.template(scope.get("ansible_python_interpreter") or ""))
+    named = scope.get("ansible_python_interpreter") or constants.INTERPRETER_PYTHON or ""
+    value = str(action._templar.template(named))
     return "" if value.startswith("auto") else value
 
 

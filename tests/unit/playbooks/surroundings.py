@@ -91,4 +91,15 @@ SURROUNDINGS: Mapping[str, Surrounding] = {
         told={"gpu1": WOULD, "gpu2": LOST},
         reported=(f"{ANSIBLE}71763",),
     ),
+    "interpreter_python": Surrounding(
+        "`interpreter_python` in `ansible.cfg`, or `ANSIBLE_PYTHON_INTERPRETER`",
+        "hosts without `ansible_python_interpreter` use that Python, and a run that finds none there says so",
+        "plan",
+        hosts={"gpu1": {"ansible_python_interpreter": None}},
+        environment={"ANSIBLE_PYTHON_INTERPRETER": "PLACE/no-python"},
+        status=2,
+        told={"gpu1": "failed"},
+        code="transport.no-python-there",
+        reported=(f"{ANSIBLE}81467", f"{ANSIBLE}61576"),
+    ),
 }

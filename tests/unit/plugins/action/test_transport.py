@@ -313,6 +313,24 @@ def test_an_automatic_interpreter_is_left_to_the_host(
     assert transport.get_named_interpreter(Action(tmp_path), named) == python  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("setting", "variables", "python"),
+    [
+        ("/opt/python/bin/python3", {}, "/opt/python/bin/python3"),
+        ("/opt/python/bin/python3", {"ansible_python_interpreter": "/usr/bin/python3.9"}, "/usr/bin/python3.9"),
+        ("/opt/python/bin/python3", {"ansible_python_interpreter": "auto"}, ""),
+        ("auto", {}, ""),
+        ("auto_silent", {"ansible_python_interpreter": "/usr/bin/python3.9"}, "/usr/bin/python3.9"),
+    ],
+)  # fmt: skip
+def test_the_interpreter_of_ansibles_settings_counts_as_for_a_module(
+    setting: str, variables: dict[str, str], python: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """`interpreter_python` of an ansible.cfg, or ANSIBLE_PYTHON_INTERPRETER (ansible#81467)."""
+    monkeypatch.setattr(transport.constants, "INTERPRETER_PYTHON", setting)
+    assert transport.get_named_interpreter(Action(tmp_path), variables) == python  # type: ignore[arg-type]
+
+
 def test_the_requests_in_the_documentation_of_host_program_are_what_is_said_of_them() -> None:
     tasks = arguments.read_module_text("host_program", "EXAMPLES").split("- name: ")[1:]
     requests = {}
