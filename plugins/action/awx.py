@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     named_paths,
     online,
     outside,
+    own_account,
     run_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -101,6 +102,7 @@ class ActionModule(ActionBase):
         if self._task.check_mode and any(made[name] for name in item.needs):
             return True
         given = {**item.options, **access}
+        own_account.keep_own_account(self, task_vars)
         with online.interrupt_after(online.CALL, "AWX's API"):
             result = self._execute_module(
                 module_name=f"{collection}.{item.kind}", module_args=given, task_vars=task_vars

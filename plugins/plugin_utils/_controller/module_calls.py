@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     draining_messages,
     messages,
     online,
+    own_account,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
     drain,
@@ -49,6 +50,7 @@ class Calls:
         """
         task = self.action._task
         before, task.check_mode = task.check_mode, check
+        own_account.keep_own_account(self.action, self.variables)
         try:
             with online.interrupt_after(seconds, name, drain.OutOfReach):
                 return dict(

@@ -21,15 +21,17 @@ AWAY = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port"
 class Surrounding:
     """A run of a playbook with what a user has around it.
 
-    given, outcome: for the page. hosts: the variables of each. settings: of the run. environment:
-    PLACE stands for the test's folder. told: what became of each host, by the table; None if there
-    is no table. code: of a message that is printed. reported: addresses of reports about it.
+    given, outcome: for the page. hosts: the variables of each. everywhere: the variables in
+    group_vars/all.yml. settings: of the run. environment: PLACE stands for the test's folder. told:
+    what became of each host, by the table; None if there is no table. code: of a message that is
+    printed. reported: addresses of reports about it.
     """
 
     given: str
     outcome: str
     book: str
     hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"gpu1": {}})
+    everywhere: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
@@ -101,5 +103,22 @@ SURROUNDINGS: Mapping[str, Surrounding] = {
         told={"gpu1": "failed"},
         code="transport.no-python-there",
         reported=(f"{ANSIBLE}81467", f"{ANSIBLE}61576"),
+    ),
+    "ansible_become everywhere": Surrounding(
+        "`ansible_become: true` in `group_vars/all.yml`, and a controller without sudo",
+        "what runs on the controller runs as your account, for example the commands of a drain",
+        "rollout",
+        hosts={"gpu1": {"ansible_become": False}},
+        everywhere={"ansible_become": True, "ansible_become_exe": "/no/sudo"},
+        settings={
+            "gpufleet_drain": "always",
+            "gpufleet_drain_commands": {"before": ["true"], "after": ["true"]},
+        },
+        # the account of the tests is root, which would become nobody else
+        environment={"ANSIBLE_BECOME_ALLOW_SAME_USER": "1"},
+        reported=(
+            "https://github.com/sap-linuxlab/community.sap_install/pull/159",
+            "https://github.com/maxhoesel-ansible/ansible-collection-smallstep/issues/61",
+        ),
     ),
 }

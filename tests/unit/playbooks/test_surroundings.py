@@ -31,6 +31,8 @@ def make_inventory(place: Path, case: Surrounding) -> Path:
         }
         for host, given in case.hosts.items()
     }
+    (place / "group_vars").mkdir()
+    bare.written(place / "group_vars/all.yml", yaml.safe_dump(dict(case.everywhere)))
     return bare.written(
         place / "hosts.yml",
         yaml.safe_dump({"all": {"children": {"gpu_hosts": {"hosts": entries}}}}),
