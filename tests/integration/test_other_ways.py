@@ -33,14 +33,21 @@ from tests.tools.onlab import RUNTIME, Fleet
 pytestmark = pytest.mark.lab
 
 HOST = "otherways"
+PCRE = "/usr/lib/x86_64-linux-gnu/libpcre2-32.so.0"  # of fish
 
 
 @pytest.fixture(scope="module")
 def fleet(boot: Boot) -> Fleet:
-    """A host with passwords and doas, as Debian packages it."""
+    """A host with passwords, doas and fish, as Debian packages them."""
     up = boot({HOST: {"kind": "containerd-1.7", "gpus": 1, "driver": "ok"}})
-    layer = roots.package_layer(roots.base_root("trixie"), roots.DOAS)
-    for path in ("/usr/bin/doas", "/etc/pam.d/doas"):
+    base = roots.base_root("trixie")
+    doas, fish = roots.package_layer(base, roots.DOAS), roots.package_layer(base, roots.FISH)
+    for layer, path in (
+        (doas, "/usr/bin/doas"),
+        (doas, "/etc/pam.d/doas"),
+        (fish, "/usr/bin/fish"),
+        (fish, PCRE),
+    ):
         up.bring(HOST, layer / path.lstrip("/"), path)
     words = f"printf '%s:{PASSWORD}\\n' ops root | chpasswd; chown root: /usr/bin/doas; chmod 4755 /usr/bin/doas"
     up.shell(HOST, f"{RUNTIME}; {words}")
@@ -69,9 +76,12 @@ def list_jump_variables(fleet: Fleet) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", [way for way in HOST_WAYS if way != PARAMIKO])
-def test_a_host_is_reached_and_changed(way: str, fleet: Fleet) -> None:
+def test_a_host_is_reached_and_changed(
+    way: str, fleet: Fleet, request: pytest.FixtureRequest
+) -> None:
     found = HOST_WAYS[way]
     fleet.shell(HOST, found.prepare)
+    request.addfinalizer(lambda: fleet.shell(HOST, found.restore))
     before = fleet.tree(HOST)
     variables = found.list_variables() | (list_jump_variables(fleet) if way == JUMP else {})
     run = fleet.play(

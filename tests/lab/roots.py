@@ -27,8 +27,9 @@ BASE_PACKAGES = (
 # Packages that single tests put on a root, beside what the kinds of host have; built before the
 # tests like those.
 STRACE, UDEV, DOAS, VENV = ("strace",), ("udev",), ("opendoas",), ("python3-venv",)
+FISH = ("fish",)
 SELINUX = ("selinux-policy-default", "selinux-utils")
-MORE_LAYERS = {"bookworm": (STRACE,), "trixie": (STRACE, UDEV, SELINUX, DOAS, VENV)}
+MORE_LAYERS = {"bookworm": (STRACE,), "trixie": (STRACE, UDEV, SELINUX, DOAS, FISH, VENV)}
 MMDEBSTRAP_OPTIONS = (
     "--variant=minbase",
     '--aptopt=Apt::Install-Recommends "false"',

@@ -108,6 +108,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "reports": report_tables.sections,
     "ways": way_tables.build_way_table,
     "host-ways": way_tables.build_host_way_table,
+    "surroundings": way_tables.build_surrounding_table,
 }
 
 

@@ -11,6 +11,7 @@ from evidence_tables import BY_DAY, BY_NIGHT
 from page_table import code, name_link, table
 
 from tests.integration.foreign import host_ways, ways
+from tests.unit.playbooks import surroundings
 
 DEFAULT = "as Ansible has it"
 
@@ -46,6 +47,17 @@ def build_host_way_table() -> str:
         [
             [name, code([way.method]) if way.method else "none", link_reports(way.reported)]
             for name, way in host_ways.HOST_WAYS.items()
+        ],
+    )
+
+
+def build_surrounding_table() -> str:
+    """Return what people have around the playbooks of this collection, and what these do there."""
+    return table(
+        ["you have", "then", "reported"],
+        [
+            [case.given, case.outcome, link_reports(case.reported)]
+            for case in surroundings.SURROUNDINGS.values()
         ],
     )
 

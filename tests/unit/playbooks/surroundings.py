@@ -74,7 +74,7 @@ SURROUNDINGS: Mapping[str, Surrounding] = {
     ),
     "any_errors_fatal in waves": Surrounding(
         "`any_errors_fatal = true` in `ansible.cfg`, and `gpufleet_max_failed: 1`",
-        "`site` goes on with the next wave after one host is lost",
+        "`site` continues with the next wave after one host is lost",
         "site",
         hosts={"gpu1": {}, "gpu2": AWAY, "gpu3": {}},
         settings={"gpufleet_serial": [2, 1], "gpufleet_max_failed": 1},
@@ -119,6 +119,93 @@ SURROUNDINGS: Mapping[str, Surrounding] = {
         reported=(
             "https://github.com/sap-linuxlab/community.sap_install/pull/159",
             "https://github.com/maxhoesel-ansible/ansible-collection-smallstep/issues/61",
+        ),
+    ),
+    "a home that cannot be written, for a look": Surrounding(
+        "a controller whose home directory cannot be written, such as an image of AWX under another user",
+        "`plan` looks at all hosts",
+        "plan",
+        environment={"ANSIBLE_HOME": "/proc/none", "ANSIBLE_LOCAL_TEMP": "PLACE/tmp"},
+        told={"gpu1": WOULD},
+        reported=("https://github.com/ansible/awx/issues/5849",),
+    ),
+    "a home that cannot be written, for a change": Surrounding(
+        "the same controller",
+        "`rollout` changes no host, and names the directory and the setting",
+        "rollout",
+        environment={"ANSIBLE_HOME": "/proc/none", "ANSIBLE_LOCAL_TEMP": "PLACE/tmp"},
+        status=2,
+        told=None,
+        code="file.run-directory",
+        reported=("https://github.com/ansible/awx/issues/5849",),
+    ),
+    "tags": Surrounding(
+        "`--tags` or `ANSIBLE_RUN_TAGS`, for another playbook of yours",
+        "a run of a playbook of this collection ends before a host is looked at",
+        "site",
+        environment={"ANSIBLE_RUN_TAGS": "docker"},
+        status=2,
+        told=None,
+        code="variables.tags",
+        reported=("https://github.com/ansible-lockdown/RHEL8-CIS/issues/231",),
+    ),
+    "results as YAML": Surrounding(
+        "`callback_result_format = yaml`, which replaces the callback `community.general.yaml`",
+        "the table is the same",
+        "plan",
+        environment={"ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml"},
+        told={"gpu1": WOULD},
+        reported=(
+            "https://github.com/osism/testbed/issues/2938",
+            "https://github.com/dev-sec/ansible-collection-hardening/pull/918",
+        ),
+    ),
+    "another precedence": Surrounding(
+        "another order of variables (`precedence`)",
+        "the playbooks read the variables of hosts",
+        "site",
+        environment={
+            "ANSIBLE_PRECEDENCE": "all_inventory,groups_inventory,all_plugins_inventory,"
+            "all_plugins_play,groups_plugins_inventory,groups_plugins_play"
+        },
+        reported=("https://github.com/ansible/awx/issues/3745",),
+    ),
+    "facts from a cache": Surrounding(
+        "`gathering = smart` with facts from a cache",
+        "the playbooks read no fact of it",
+        "site",
+        environment={
+            "ANSIBLE_GATHERING": "smart",
+            "ANSIBLE_CACHE_PLUGIN": "jsonfile",
+            "ANSIBLE_CACHE_PLUGIN_CONNECTION": "PLACE/cache",
+        },
+        reported=(f"{ANSIBLE}14456",),
+    ),
+    "no facts as variables": Surrounding(
+        "`inject_facts_as_vars = false`, which ansible-core 2.24 makes the default",
+        "nothing changes, since all facts are read from `ansible_facts`",
+        "site",
+        environment={"ANSIBLE_INJECT_FACT_VARS": "0"},
+        reported=("https://github.com/haxorof/ansible-role-docker-ce/issues/185",),
+    ),
+    "switches that are words": Surrounding(
+        "switches that are words, as an INI inventory or `-e name=value` gives them, under ansible-core 2.19",
+        "`when` gets a boolean of each",
+        "plan",
+        settings={"gpufleet_fail_on_drift": "yes", "gpufleet_kubernetes_apply": "no"},
+        status=2,
+        told={"gpu1": WOULD},
+        reported=(f"{ANSIBLE}85775", "https://github.com/lae/ansible-role-proxmox/issues/339"),
+    ),
+    "a newer ansible-core counts as supported": Surrounding(
+        "`collections_on_ansible_version_mismatch = error`",
+        "each ansible-core from 2.16 on is accepted",
+        "plan",
+        environment={"ANSIBLE_COLLECTIONS_ON_ANSIBLE_VERSION_MISMATCH": "error"},
+        told={"gpu1": WOULD},
+        reported=(
+            "https://github.com/prometheus-community/ansible/issues/144",
+            "https://github.com/ansible-collections/cloud.common/issues/200",
         ),
     ),
 }
