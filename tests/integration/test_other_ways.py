@@ -85,7 +85,7 @@ def test_a_host_is_reached_and_changed(
     before = fleet.tree(HOST)
     variables = found.list_variables() | (list_jump_variables(fleet) if way == JUMP else {})
     run = fleet.play(
-        [PLAY],
+        [{**PLAY, "gather_facts": found.facts}],
         [HOST],
         variables=variables,
         environment={"ANSIBLE_COLLECTIONS_PATH": list_collections(), **found.environment},

@@ -26,7 +26,8 @@ class HostWay:
 
     method: of becoming root, from an account without rights; '' for root itself. prepare: the
     command that sets it up there. restore: the command that undoes what would be in the way of
-    others. reported: addresses of reports about it.
+    others. facts: whether the play gathers facts, by a module of Ansible's own. reported: addresses
+    of reports about it.
     """
 
     method: str = ""
@@ -34,6 +35,7 @@ class HostWay:
     restore: str = ":"
     variables: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    facts: bool = True
     reported: tuple[str, ...] = ()
 
     def list_variables(self) -> dict[str, Any]:
@@ -133,11 +135,12 @@ HOST_WAYS = {
         variables={**PLAIN, "ansible_ssh_extra_args": f"{ALONE} -o SetEnv=LC_ALL=gd_GB.ISO8859-1"},
         reported=(f"{ISSUES}61457", f"{ISSUES}37757"),
     ),
-    "an account without a home directory": HostWay(
+    "an account that cannot write in its home directory": HostWay(
         "sudo",
-        f"mv /home/ops /home/moved; {write_sudoers(FREE)}",
-        "mv /home/moved /home/ops",
+        f"chown root: /home/ops; chmod 755 /home/ops; {write_sudoers(FREE)}",
+        "chown ops: /home/ops",
         {**PLAIN, "ansible_ssh_extra_args": ALONE},
+        facts=False,
         reported=(
             "https://github.com/ansible/awx/issues/5849",
             "https://github.com/openshift/openshift-ansible/pull/12446",
@@ -145,10 +148,12 @@ HOST_WAYS = {
     ),
     "a home directory that is full, and on which nothing runs": HostWay(
         "sudo",
-        f"mount -t tmpfs -o size=64k,noexec home /home/ops; chown ops: /home/ops; "
-        f"head -c 64k /dev/zero >/home/ops/full; {write_sudoers(FREE)}",
+        f"cp -a /home/ops/.ssh /run/keys; mount -t tmpfs -o size=64k,noexec home /home/ops; "
+        f"mv /run/keys /home/ops/.ssh; chown ops: /home/ops; head -c 64k /dev/zero >/home/ops/full; "
+        f"{write_sudoers(FREE)}",
         "umount --lazy /home/ops",
         {**PLAIN, "ansible_ssh_extra_args": ALONE},
+        facts=False,
         reported=(f"{ISSUES}73179", f"{ISSUES}17215", f"{ISSUES}1609"),
     ),
     JUMP: HostWay(),
