@@ -441,6 +441,8 @@ class Plan:
         tuple[str, str, str], ...
     ] = ()  # (path, text before, text after) for --diff, as the host shows them
     leftovers: tuple[Leftover, ...] = ()
+    # (engine, handler, file): handlers that go with a file of another tool
+    retired: tuple[tuple[str, str, str], ...] = ()
     # Of `state: absent`: files that were judged, and that have nothing of this collection any more.
     released: tuple[str, ...] = ()
     # Plans with a transaction of their own before this one; then the host is looked at and planned
@@ -528,6 +530,7 @@ def merge_plans(every: list[Plan]) -> Plan:
         beforehand=tuple(dict.fromkeys(a for p in plans for a in p.beforehand)),
         diffs=tuple(d for p in plans for d in p.diffs),
         leftovers=tuple(dict.fromkeys(left for p in plans for left in p.leftovers)),
+        retired=tuple(dict.fromkeys(one for p in plans for one in p.retired)),
         released=tuple(dict.fromkeys(path for p in plans for path in p.released)),
     )
 

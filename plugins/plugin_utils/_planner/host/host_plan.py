@@ -302,7 +302,8 @@ def judge_platform(facts: seen_host.HostFacts) -> host_platform.Platform:
 
 def sum_plans(parts: list[Plan], decides: lowering.Decided) -> Plan:
     """Merge the plans of resources. Raise PlanError if a part takes something away without a cause."""
-    whole = lowering.resolve_lowerings(merge_plans(parts), decides)
+    merged = programs.explain_retired_handlers(merge_plans(parts))
+    whole = lowering.resolve_lowerings(merged, decides)
     lowering.require_causes(whole)
     return whole
 

@@ -36,6 +36,10 @@ HANDLER_REPOINTED = Sentence(
 DEFAULT_MOVES = Sentence(
     "adoption.default-moves", "{failure}. It lasts until a run has made {handler} the default"
 )
+HANDLER_RETIRED = Sentence(
+    "adoption.handler-retired",
+    "{failure}. It lasts until a run has removed the handler with {path}",
+)
 HANDLER_PROGRAM_LOST = Sentence("adoption.program-lost", "{failure}", next="{step}")
 HANDLER_LOST = Sentence(
     "adoption.handler-lost",

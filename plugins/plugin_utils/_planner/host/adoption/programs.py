@@ -25,6 +25,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.fact
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
+    get_code,
+    get_values,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     RUNTIME_BINARY,
@@ -180,6 +182,28 @@ def plan_missing_programs(
         else:
             advice.append(messages.HANDLER_LOST.fill(failure=what, engine=it.engine))
     return Plan(advice=tuple(advice), beforehand=tuple(beforehand))
+
+
+def explain_retired_handlers(plan: Plan) -> Plan:
+    """Return a plan whose lost handlers ask nothing of a person if they go with a file of another
+    tool in this very run.
+    """
+    files = {(engine, handler): path for engine, handler, path in plan.retired}
+    advice, beforehand = [], []
+    for said in plan.advice:
+        path = None
+        if get_code(said) == messages.HANDLER_LOST.code:
+            failure, engine = get_values(said)["failure"], get_values(said)["engine"]
+            path = files.get((engine, get_values(failure)["handler"]))
+        if path is None:
+            advice.append(said)
+        else:
+            beforehand.append(messages.HANDLER_RETIRED.fill(failure=failure, path=path))
+    return (
+        dc.replace(plan, advice=tuple(advice), beforehand=(*plan.beforehand, *beforehand))
+        if beforehand
+        else plan
+    )
 
 
 def is_program_installed_by_run(policy: Policy, facts: ProgramFacts, program: str) -> bool:

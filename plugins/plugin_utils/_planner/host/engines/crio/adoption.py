@@ -398,12 +398,16 @@ def complete_adoption_plan(
         for one, why in reasons
     ]
     expect = {layer.path: layer.file.sha256 for layer in list_taken_layers(found)}
+    retired = tuple(
+        ("crio", name, one.path)
+        for one in found
+        if not one.why
+        for name in one.layer.handlers
+        if name not in programs
+    )
+    leftovers = (*list_crio_leftovers(found, programs), *edited)
     return merge_plans(
-        [
-            plan,
-            *gone,
-            Plan(expect_files=expect, leftovers=(*list_crio_leftovers(found, programs), *edited)),
-        ]
+        [plan, *gone, Plan(expect_files=expect, leftovers=leftovers, retired=retired)]
     )
 
 

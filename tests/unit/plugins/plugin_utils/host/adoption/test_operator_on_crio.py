@@ -83,6 +83,7 @@ def test_all_three_handlers_go_with_it_and_ours_takes_its_place() -> None:
     assert [(left.tool, left.path, left.fate, left.exact) for left in plan.leftovers] == [
         ("gpu-operator", FILE, "adopted", True)
     ]
+    assert plan.retired == tuple(("crio", name, FILE) for name in ("nvidia-cdi", "nvidia-legacy"))
     assert plan.restarts
 
 

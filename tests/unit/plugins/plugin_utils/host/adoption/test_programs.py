@@ -13,6 +13,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     PlanError,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+    get_values,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Cdi,
     Evidence,
@@ -347,3 +351,37 @@ def test_the_programs_that_a_playbook_names_are_looked_at_with_everything_else()
         *programs.PACKAGED,
         "/opt/nvidia/nvidia-container-runtime",
     ]
+
+
+RETIRED: list[tuple[str, tuple[tuple[str, str, str], ...], tuple[str, ...], tuple[str, ...]]] = [
+    # what goes -> the handlers that a person has to see to, those that the run sees to
+    ("nothing", (), ("nvidia-cdi", "nvidia-legacy"), ()),
+    ("one of two", (("containerd", "nvidia-cdi", "/a.toml"),), ("nvidia-legacy",), ("nvidia-cdi",)),
+    ("one of that name in another engine", (("crio", "nvidia-cdi", "/a.toml"),), ("nvidia-cdi", "nvidia-legacy"), ()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "retired", "stay", "go"), RETIRED, ids=[row[0] for row in RETIRED]
+)
+def test_a_handler_that_goes_in_this_run_asks_nothing_of_a_person(
+    what: str,
+    retired: tuple[tuple[str, str, str], ...],
+    stay: tuple[str, ...],
+    go: tuple[str, ...],
+) -> None:
+    modes = {"nvidia-cdi": f"{TOOLKIT}.cdi", "nvidia-legacy": f"{TOOLKIT}.legacy"}
+    plan = programs.plan_missing_programs(
+        Policy(), programs.read_program_facts(obs()), (engine(**modes),), ()
+    )
+    told = programs.explain_retired_handlers(dc.replace(plan, retired=retired))
+    assert [(get_code(said), name_failing_handler(said)) for said in told.advice] == [
+        ("adoption.handler-lost", name) for name in stay
+    ]
+    assert [(get_code(said), name_failing_handler(said)) for said in told.beforehand] == [
+        ("adoption.handler-retired", name) for name in go
+    ]
+
+
+def name_failing_handler(said: str) -> str:
+    return str(get_values(get_values(said)["failure"])["handler"])
