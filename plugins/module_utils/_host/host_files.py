@@ -43,10 +43,10 @@ NO_ATTRIBUTE = (
     errno.ENOSYS,
 )
 _REMEDIES = {
-    errno.EROFS: "Mount this file system writable, then run again",
-    errno.ENOSPC: "Make room on this file system, then run again",
-    errno.EDQUOT: "Make room within the quota of this file system, or raise it, then run again",
-    errno.EIO: "The kernel's log (dmesg) says what is wrong with this file system; correct that, then run again",
+    errno.EROFS: "Mount the file system of %s writable, then run again",
+    errno.ENOSPC: "Make room on the file system of %s, then run again",
+    errno.EDQUOT: "Make room within the quota of the file system of %s, or raise it, then run again",
+    errno.EIO: "The kernel's log (dmesg) says what is wrong with the file system of %s; correct that, then run again",
 }
 
 
@@ -100,7 +100,9 @@ def build_os_error(exc, path):
     front.
     """
     message = "%s: %s" % (path, os.strerror(exc.errno) if exc.errno else exc)
-    return HostError(_ERRNO_KINDS.get(exc.errno, "failed"), message, _REMEDIES.get(exc.errno, ""))
+    remedy = _REMEDIES.get(exc.errno)
+    following = remedy % cut_middle(path) if remedy else ""
+    return HostError(_ERRNO_KINDS.get(exc.errno, "failed"), message, following)
 
 
 def clean_root(root):

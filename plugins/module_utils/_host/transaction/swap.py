@@ -31,39 +31,62 @@ _NO_XATTRS = (errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL)
 def stage_renames(root, changes, token):
     """Make everything ready to be renamed. Nothing that any program reads is touched."""
     for change in changes:
-        directory, beside = find_swap_spot(root, change.real, change.made_dirs, token)
-        if beside:
-            os.mkdir(directory, 0o700)
-            if change.after is not None:
-                _write_new(root, change, directory)
-            if change.before is not None:
-                # a file system without hard links: the journal has the bytes as well
-                with contextlib.suppress(OSError):
-                    os.link(
-                        host_files.get_full_path(root, change.real),
-                        directory + "/old",
-                        follow_symlinks=False,
-                    )
-            journal_writer.sync_directory(directory)
+        with _name_file(change.real):
+            _stage_rename(root, change, token)
+
+
+def _stage_rename(root, change, token):
+    directory, beside = find_swap_spot(root, change.real, change.made_dirs, token)
+    if not beside:
+        return
+    os.mkdir(directory, 0o700)
+    if change.after is not None:
+        _write_new(root, change, directory)
+    if change.before is not None:
+        # a file system without hard links: the journal has the bytes as well
+        with contextlib.suppress(OSError):
+            os.link(
+                host_files.get_full_path(root, change.real),
+                directory + "/old",
+                follow_symlinks=False,
+            )
+    journal_writer.sync_directory(directory)
 
 
 def apply(root, changes, token):
     """Put every change in place."""
     for change in changes:
-        directory, beside = find_swap_spot(root, change.real, change.made_dirs, token)
-        if change.after is None:
-            _settle(root, change.real, None)
-            remove_dirs(root, change.made_dirs)
-            continue
-        make_swap_dirs(root, change.made_dirs)
-        if not beside:  # in the very directory, so no longer than it must be
-            os.mkdir(directory, 0o700)
-            _write_new(root, change, directory)
-        _settle(root, change.real, directory + "/new")
-        if not beside:
-            shutil.rmtree(directory, ignore_errors=True)
-        else:
-            _notify_watchers(root, change.real, token)
+        with _name_file(change.real):
+            _apply_change(root, change, token)
+
+
+def _apply_change(root, change, token):
+    directory, beside = find_swap_spot(root, change.real, change.made_dirs, token)
+    if change.after is None:
+        _settle(root, change.real, None)
+        remove_dirs(root, change.made_dirs)
+        return
+    make_swap_dirs(root, change.made_dirs)
+    if not beside:  # in the very directory, so no longer than it must be
+        os.mkdir(directory, 0o700)
+        _write_new(root, change, directory)
+    _settle(root, change.real, directory + "/new")
+    if not beside:
+        shutil.rmtree(directory, ignore_errors=True)
+    else:
+        _notify_watchers(root, change.real, token)
+
+
+@contextlib.contextmanager
+def _name_file(real):
+    """Name the file of the host in an error of the steps for it.
+
+    A write and a sync name no file, and a name next to it is gone when a person looks.
+    """
+    try:
+        yield
+    except OSError as exc:
+        raise host_files.build_os_error(exc, real)
 
 
 def _write_new(root, change, directory):

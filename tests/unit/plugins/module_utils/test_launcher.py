@@ -466,11 +466,31 @@ def _held(*_args, **_more):
 
 
 CAUSES = [
-    ("lock", "_lock", _read_only, "Mount this file system writable, then run again"),
-    ("lock", "_lock", _no_room, "Make room on this file system, then run again"),
+    (
+        "lock",
+        "_lock",
+        _read_only,
+        "Mount the file system of /var/lib/gpufleet writable, then run again",
+    ),
+    (
+        "lock",
+        "_lock",
+        _no_room,
+        "Make room on the file system of /var/lib/gpufleet/journal, then run again",
+    ),
     ("lock", "_lock", _held, "Wait until it is done, then run again"),
-    ("backup", "begin_transaction", _read_only, "Mount this file system writable, then run again"),
-    ("backup", "begin_transaction", _no_room, "Make room on this file system, then run again"),
+    (
+        "backup",
+        "begin_transaction",
+        _read_only,
+        "Mount the file system of /var/lib/gpufleet writable, then run again",
+    ),
+    (
+        "backup",
+        "begin_transaction",
+        _no_room,
+        "Make room on the file system of /var/lib/gpufleet/journal, then run again",
+    ),
 ]
 
 

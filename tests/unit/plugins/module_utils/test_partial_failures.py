@@ -338,3 +338,35 @@ def test_a_runtime_that_listens_and_does_not_answer_is_the_one_to_be_replaced(ru
         assert health.require_replacement(check)["replaces"] == os.getpid()
     finally:
         cri.read_cri_version = version
+
+
+def break_sync(place):
+    """Return a replacement for os.fsync that finds the disk full for a file below a directory."""
+    sync = os.fsync
+
+    def check(fd):
+        name = os.readlink("/proc/self/fd/%d" % fd)
+        if name.startswith(str(place)) and not os.path.isdir(name):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(fd)
+
+    return check
+
+
+@pytest.mark.parametrize(
+    "full, named",
+    [("the engine's", "dropin"), ("the journal's", "journal")],
+)
+def test_a_full_disk_is_told_by_the_file_that_lies_on_it(host_dir, monkeypatch, full, named):
+    """A write names no file: the place is that of the step, and the step's own file system is the
+    one that needs room.
+    """
+    host_dir.dropin.parent.mkdir(exist_ok=True)
+    place = {"dropin": str(host_dir.dropin), "journal": str(host_dir.journal)}[named]
+    disk = host_dir.etc if named == "dropin" else host_dir.journal
+    monkeypatch.setattr(os, "fsync", break_sync(disk))
+    found = host_dir.run([host_dir.write(host_dir.dropin, "a = 1\n")])
+    monkeypatch.undo()
+    assert found["error"]["message"].startswith("%s: No space left on device" % place)
+    assert found["error"]["next"] == "Make room on the file system of %s, then run again" % place
+    assert not host_dir.dropin.exists()
