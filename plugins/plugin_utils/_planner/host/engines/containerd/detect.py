@@ -297,6 +297,11 @@ def _refuse_stopped_daemon(
         cause = row.fill(engine=whose, place=place, problem=problem, step=step)
         return Refusal(cause, kind="stopped")
     unit = facts.serving.units.get(daemon.unit) if daemon.unit else {}
+    if daemon.manager.own_engine and not unit:
+        # the file alone shows the manager: it has no package, and no option names its engine
+        row = about_daemons.MANAGER_WITHOUT_UNIT
+        left = row.fill(engine=whose, path=daemon.config, manager=daemon.manager.title)
+        return Refusal(left, kind="stopped")
     return refusals.refuse_stopped_unit(unit, whose, daemon.unit)
 
 

@@ -239,6 +239,24 @@ def test_installed_but_stopped() -> None:
     assert found.refusal.message.code == "engines.stopped"
 
 
+LEFT_BY_K3S = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"
+
+
+def test_a_file_that_a_manager_without_a_unit_has_left_is_named_beside_an_engine_that_serves() -> (
+    None
+):
+    """It is all that shows the manager: without it, the host is one without k3s."""
+    there = {CONFIG: "version = 2\n", LEFT_BY_K3S: "version = 2\n"}
+    host = {"processes": [run_daemon()], "cri": answer_cri("1.7.24"), "units": UNIT}
+    served, left = find_instances(files=there, **host)
+    assert (served.config_path, served.refusal) == (CONFIG, Refusal())
+    said = left.refusal.message
+    assert (said.code, said.values["path"]) == ("containerd.manager-without-unit", LEFT_BY_K3S)
+    assert left.refusal.kind == "stopped"
+    del there[LEFT_BY_K3S]
+    assert find_instances(files=there, **host) == (served,)
+
+
 def test_none_at_all() -> None:
     assert find_instances(files={}, units={}) == ()
 

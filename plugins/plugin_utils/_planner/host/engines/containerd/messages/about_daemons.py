@@ -22,6 +22,12 @@ CONTAINERD_STOPPED_BY_FILE = Sentence(
     "{engine} does not run, and it cannot read a file: {place}: {problem}",
     next=f"{{step}}. Then start it and run again. {host_messages.UNUSED}",
 )
+MANAGER_WITHOUT_UNIT = Sentence(
+    "containerd.manager-without-unit",
+    "{engine} does not run, and systemd knows no unit of it. Its file {path} is still there",
+    next="If {manager} is gone from this host, remove that file. Otherwise install {manager} again, "
+    "start it and run again",
+)
 CRI_DISABLED = Sentence(
     "containerd.cri-disabled",
     "CRI is switched off in this containerd: {where} lists it in disabled_plugins, so settings for CRI would have no effect",
