@@ -11,6 +11,9 @@ import dataclasses as dc
 import posixpath
 from collections.abc import Callable
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Leftover,
     Plan,
@@ -32,6 +35,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     files,
     messages,
     other_files,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     KIND,
@@ -140,6 +146,25 @@ def list_management_specs(
         if file.path not in own
         for left in other_files.list_management_leftover(file, state)
     )
+
+
+def advise_on_dropped_devices(policy: Policy, facts: files.SpecFileFacts) -> tuple[Message, ...]:
+    """Name the files of one directory that define the same device, where another program owns the
+    spec: engines give such a device to no container.
+    """
+    said = []
+    for directory in files.list_cdi_directories(policy):
+        first: dict[str, str] = {}
+        for file in facts.directories.get(directory):
+            unread = file.error or file.fault or not file.path.endswith(reader.SUFFIXES)
+            spec = None if unread else other_files.parse_other_spec(file)
+            names = list(spec.names) if spec else []
+            double = next((name for name in names if name in first), "")
+            if double:
+                values = {"path": file.path, "other": first[double], "device": double}
+                said.append(messages.DROPPED_FOR_ANOTHER.fill(**values))
+            first = {**dict.fromkeys(names, file.path), **first}
+    return tuple(said)
 
 
 def leaves_as_it_is(policy: Policy, facts: ContestedFacts, there: ObservedFile, spec: Spec) -> bool:

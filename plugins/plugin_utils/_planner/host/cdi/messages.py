@@ -250,6 +250,12 @@ KEPT_LINK = Sentence("cdi.kept-link", "it is a link to {target}")
 REMOVE_LINK = Sentence("cdi.remove-link", "remove the link {path}, and run again")
 KEPT_NAMES = Sentence("cdi.kept-names", "only it has {names}")
 HIDDEN = Sentence("cdi.hidden", "{path} defines {device} as well; {mine} hides it")
+DROPPED_FOR_ANOTHER = Sentence(
+    "cdi.dropped-for-another",
+    "{path} and {other} define the same device, {device}, so engines give it to no container",
+    next="Remove the file that is not wanted, or set gpufleet_cdi_owner: collection, which takes over "
+    "what nvidia-ctk wrote",
+)
 DEVICE_DROPPED = Sentence(
     "cdi.device-dropped",
     DOUBLED,

@@ -156,7 +156,13 @@ def plan_spec_handover(
             policy, host.cdi_owner, plan_spec_withdrawal(policy, facts.files, why), decided
         )
     )
-    lacking = Plan(advice=tuple(driver_part.advise_on_lost_libraries(facts.core_lost)))
+    dropped = (
+        contested.advise_on_dropped_devices(policy, facts.files)
+        if host.cdi_owner == "toolkit"
+        else ()
+    )
+    lost_libraries = driver_part.advise_on_lost_libraries(facts.core_lost)
+    lacking = Plan(advice=(*dropped, *lost_libraries))
     return merge_plans([gone_over, plan_refresh(policy, facts, host, driver), unheard, lacking])
 
 
