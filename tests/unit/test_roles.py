@@ -253,7 +253,7 @@ def test_every_entry_point_of_a_role_has_a_spec(path: Path) -> None:
 
 
 FIXED: dict[str, tuple[dict[str, str], str, bool]] = {
-    # a role's task: options that are no variable, where its result goes, whether it only tries
+    # a role's task: options without a variable, where its result goes, whether it only tries
     "drain/check": (
         {"state": "checked", "drained": "gpufleet_drain_result", "results": "gpufleet_host_info"},
         "gpufleet_drain_check",

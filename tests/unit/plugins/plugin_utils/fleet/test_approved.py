@@ -42,6 +42,6 @@ def test_only_what_the_plan_from_before_does_not_do_is_surplus() -> None:
     assert [*approved.list_surplus_items({"bound": [edit]}, {})] == [edit]
     foreseen = {"differences": [{"path": "/etc/a", "key": "k", "after": True}]}
     assert [*approved.list_surplus_items({"bound": [edit]}, foreseen)] == []
-    # an edit of which no key is told may do anything
+    # an edit without its keys may do anything
     whole = {"do": "edit", "path": "/etc/a", "keys": []}
     assert [*approved.list_surplus_items({"bound": [whole]}, foreseen)] == [whole]

@@ -354,7 +354,7 @@ def test_the_programs_that_a_playbook_names_are_looked_at_with_everything_else()
 
 
 RETIRED: list[tuple[str, tuple[tuple[str, str, str], ...], tuple[str, ...], tuple[str, ...]]] = [
-    # what goes -> the handlers that a person has to see to, those that the run sees to
+    # what goes -> the handlers for a person to remove, and the ones that the run removes
     ("nothing", (), ("nvidia-cdi", "nvidia-legacy"), ()),
     ("one of two", (("containerd", "nvidia-cdi", "/a.toml"),), ("nvidia-legacy",), ("nvidia-cdi",)),
     ("one of that name in another engine", (("crio", "nvidia-cdi", "/a.toml"),), ("nvidia-cdi", "nvidia-legacy"), ()),
