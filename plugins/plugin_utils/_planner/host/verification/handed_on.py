@@ -29,20 +29,25 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import refusals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    roots,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import (
+    projection,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases,
     granted,
-    messages,
+    mps_case,
     verified_health,
 )
 
-MPS = "nvidia.com/mps"
 # The options of the module host_verify that make the policy which it verifies.
 OPTIONS = (
     "accepted_findings", "cdi", "cdi_dev_root", "cdi_driver_root", "cdi_owner", "cdi_spec_dirs", "config_path", "device_plugin_prefix",
@@ -71,25 +76,30 @@ class Verification:
 @dc.dataclass(frozen=True)
 class VerificationFacts:
     """The facts that a verification is planned from: statements that running engines make of
-    themselves over CRI, by socket and process, the driver's device nodes, and the nodes that the
-    specs in these directories give with all GPUs.
+    themselves over CRI, by socket and process, the driver's device nodes, and from the specs in
+    these directories the nodes that they give with all GPUs and the devices shared by MPS.
     """
 
     statuses: Lookup[tuple[str, int], Mapping[str, Any]]
     nodes: Fact[Mapping[str, gpus.DeviceFile]]
     nodes_of_all: Lookup[tuple[str, ...], frozenset[str] | None]
+    mps_devices: Lookup[tuple[str, ...], frozenset[str]]
 
 
 def read_verification_facts(policy: Policy, obs: Observation) -> VerificationFacts:
     """Return the facts from which a verification is planned."""
+    specs, known = files.read_spec_file_facts(obs), roots.list_named_roots(policy)
+
+    def list_files(directories: tuple[str, ...]) -> list[tuple[ObservedFile, ...]]:
+        # Only an engine's own setting may name them. Of a spec no more travels than for its plan.
+        specs.asked.require(projection.ask_for_specs(d, directories, known) for d in directories)
+        return [specs.directories.get(d) for d in directories]
+
     return VerificationFacts(
         Lookup(lambda engine: obs.try_cri(engine[0], pid=engine[1])),
         Fact(lambda: gpus.map_device_files(obs, gpus.get_dev_root(policy))),
-        Lookup(
-            lambda directories: granted.find_granted_nodes(
-                obs.list_glob_files(f"{directory}/*") for directory in directories
-            )
-        ),
+        Lookup(lambda directories: granted.find_granted_nodes(list_files(directories))),
+        Lookup(lambda directories: mps_case.find_mps_devices(list_files(directories))),
     )
 
 
@@ -114,7 +124,12 @@ def plan_verification(
     }
     nodes = facts.nodes.value
     fabric = (*gpus.list_switch_nodes(nodes), *gpus.list_channel_nodes(nodes)[:FEW])
-    shared = ask_for_mps_gpu(policy, record, driver)
+    directories = record.cdi_dirs or files.list_cdi_directories(policy)
+    shared = (
+        mps_case.ask_for_mps_gpu(record, driver, facts.mps_devices.get(directories))
+        if driver.gpus and any(d.injection == "native-cdi" for d in record.decisions)
+        else ()
+    )
     own_cases = cases.list_cases(
         record,
         instances,
@@ -124,7 +139,7 @@ def plan_verification(
         statuses=statuses,
         fabric=fabric,
         more=shared,
-        nodes_of_all=facts.nodes_of_all.get(record.cdi_dirs or files.list_cdi_directories(policy))
+        nodes_of_all=facts.nodes_of_all.get(directories)
         if any(gpu.migs for gpu in driver.gpus)
         else None,
     )
@@ -135,30 +150,6 @@ def plan_verification(
         dc.asdict(record),
         tuple((i.key, i.refusal.message) for i in open_ones if own_cases),
         health,
-    )
-
-
-def ask_for_mps_gpu(policy: Policy, record: HostDecision, driver: Driver) -> tuple[cases.Ask, ...]:
-    """Return a request for the first GPU that is shared by MPS; () if none is.
-
-    Without its daemon's directory a container that asks for it does not start.
-    """
-    if (
-        record.cdi_owner != "collection"
-        or policy.cdi_vendor
-        or policy.cdi_layout != "gpu"
-        or "index" not in policy.cdi_device_names
-    ):
-        return ()
-    entries = [entry for entry in wanted.list_host_entries(policy.sharing) if entry.limits]
-    named = (
-        gpu
-        for gpu in driver.gpus
-        if any(entry.names(gpu.uuid, gpu.bus_id, gpu.model, gpu.index) for entry in entries)
-    )
-    why = messages.BY_MPS.fill()
-    return tuple(
-        cases.Ask("mps", (gpu.minor,), str(gpu.index), why, MPS) for gpu in list(named)[:1]
     )
 
 
