@@ -80,8 +80,9 @@ def test_a_host_is_reached_and_changed(
     way: str, fleet: Fleet, request: pytest.FixtureRequest
 ) -> None:
     found = HOST_WAYS[way]
-    fleet.shell(HOST, found.prepare)
+    # Before it is prepared: what is left of a way that fails there is in the way of the next ones.
     request.addfinalizer(lambda: fleet.shell(HOST, found.restore))
+    fleet.shell(HOST, found.prepare)
     before = fleet.tree(HOST)
     variables = found.list_variables() | (list_jump_variables(fleet) if way == JUMP else {})
     run = fleet.play(
