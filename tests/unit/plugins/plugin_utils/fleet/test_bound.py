@@ -21,9 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     change,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
-    mps as sharing_mps,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
+    mps_files,
     mps_limits,
 )
 from hypothesis import given, settings
@@ -211,14 +209,14 @@ def test_an_approver_reads_each_value_of_the_settings_of_a_program(
     with running(process) as host:
         limits = mps_limits.Limits(**before).complete_limits(81559)
         host.write(
-            sharing_mps.SETTINGS,
-            sharing_mps.render_mps_settings({gpus.UUIDS[0]: sharing_mps.get_daemon_limits(limits)}),
+            mps_files.SETTINGS,
+            mps_files.render_mps_settings({gpus.UUIDS[0]: mps_files.get_daemon_limits(limits)}),
         )
         found = host.task("host_info", packages="ignore", **after)
     (shown,) = (
         d
         for d in change.build_shared_change(found, "gpu1")["differences"]
-        if (d["path"], d["key"]) == (sharing_mps.SETTINGS, row[0])
+        if (d["path"], d["key"]) == (mps_files.SETTINGS, row[0])
     )
     assert row[1] in shown["before"]
     assert row[2] in shown["after"]
@@ -232,7 +230,7 @@ def test_an_approver_reads_the_values_of_settings_that_are_new(process: HostProc
         for d in change.build_shared_change(planned(process, mps(clients=4)), "gpu1")["differences"]
     }
     assert (
-        shown[sharing_mps.SETTINGS, "daemons.<GPU 0>.policy"]
+        shown[mps_files.SETTINGS, "daemons.<GPU 0>.policy"]
         == "4 clients, 20389 MiB, 25 % of the threads"
     )
     assert shown["/etc/gpufleet/sharing.json", "policies.<GPU 0>"] == "mps (4 clients)"

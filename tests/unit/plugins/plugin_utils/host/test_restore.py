@@ -504,14 +504,14 @@ def test_a_file_is_given_back_whatever_its_engine_tells(case: str) -> None:
 
 
 OF_NO_RESOURCE = "/etc/gpufleet/of-an-earlier-release.conf"
-SINCE = [
+REMOVED_SINCE = [
     # what is in the place of a file that no resource knows; what is done with it
     ("ours", [("restore", OF_NO_RESOURCE)], []),
     (None, [], ["restore.removed-since"]),
 ]
 
 
-@pytest.mark.parametrize(("now", "changes", "codes"), SINCE)
+@pytest.mark.parametrize(("now", "changes", "codes"), REMOVED_SINCE)
 def test_a_file_that_no_resource_knows_comes_back_unless_it_was_removed_since(
     now: str | None, changes: list[tuple[str, str]], codes: list[str]
 ) -> None:
