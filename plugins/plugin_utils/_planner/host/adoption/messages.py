@@ -216,6 +216,11 @@ HAND_OVER = (
     "set toolkit.enabled=false in its ClusterPolicy, or label this node "
     "nvidia.com/gpu.deploy.container-toolkit=false, and run again once its pod is gone"
 )
+PROVE_GONE = (
+    "If the kubelet has just started, run again when it has been active for 10 minutes. If the "
+    "operator has left this host for good, set gpufleet_operator_toolkit to gone. If you use the "
+    f"operator, {HAND_OVER}"
+)
 OPERATOR_RUNS = Sentence(
     "operator.runs",
     "The GPU Operator's toolkit runs on this host ({evidence}) and writes the NVIDIA handlers of "
@@ -249,14 +254,14 @@ OPERATOR_UNPROVEN = Sentence(
     "operator.unproven",
     "The GPU Operator's toolkit has configured this {engine} ({traces}), and nothing proves that "
     "it no longer runs: {evidence}. So it counts as running, and {engine} is left alone",
-    next=f"Run again when the kubelet has been active for 10 minutes. If you use the operator, {HAND_OVER}",
+    next=PROVE_GONE,
 )
 OPERATOR_UNPROVEN_AGAIN = Sentence(
     "operator.unproven-again",
     "The GPU Operator's toolkit has configured this {engine} ({traces}) and rewritten {path}, "
     "which this collection had taken over. Nothing proves that it no longer runs: {evidence}. So "
     "it counts as running, and {engine} is left alone",
-    next=f"Run again when the kubelet has been active for 10 minutes. If you use the operator, {HAND_OVER}",
+    next=PROVE_GONE,
 )
 PROGRAMS_STAY = Sentence(
     "operator.programs-stay",
