@@ -259,17 +259,10 @@ class Run:
 
     def give_back(self) -> dict[str, Any]:
         mine = [who for who in reversed(drain.ORCHESTRATORS) if who in self.every]
-        end = time.monotonic() + min(SETTLES, self.args["timeout"])
         standings = dict(self.standings)
-        while (
-            not self.check
-            and any(s.state == "broken" for s in standings.values())
-            and time.monotonic() < end
-        ):
-            # As above: a node reports itself again some time after its agent was restarted, without
-            # an event here.
-            time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
-            standings = {who: one.get_standing() for who, one in self.every.items()}
+        if not self.check:
+            seconds = min(SETTLES, self.args["timeout"])
+            standings = wait_until_settled(self.every, standings, seconds, self.args["interval"])
         held = [who for who in mine if standings[who].state == "held"]
         broken = "; ".join(s.text for s in standings.values() if s.state == "broken")
         if broken:
@@ -328,6 +321,33 @@ class Run:
             outcome, "; ".join([why, *self.silent]), self.standings, seconds, changed=changed
         )
         return {**result, "failed": True, "msg": end_with_code(why)} if failed else result
+
+
+def wait_until_settled(
+    every: Mapping[str, orchestrator.Orchestrator],
+    before: Mapping[str, drain.Standing],
+    seconds: float,
+    interval: float,
+) -> dict[str, drain.Standing]:
+    """Return how a host stands once no orchestrator calls it broken, or when the time is over.
+
+    An orchestrator may be out of reach meanwhile. Raises OutOfReach if it still is at the end.
+    """
+    end = time.monotonic() + seconds
+    standings = dict(before)
+    silent: drain.OutOfReach | None = None
+    while any(s.state == "broken" for s in standings.values()) and time.monotonic() < end:
+        # A node reports itself again some time after its agent was restarted, without an event
+        # here. As in _wait, the last question is at `end`.
+        time.sleep(min(interval, max(0.0, end - time.monotonic())))
+        try:
+            standings = {who: one.get_standing() for who, one in every.items()}
+            silent = None
+        except drain.OutOfReach as error:
+            silent = error
+    if silent:
+        raise silent
+    return standings
 
 
 def describe_remaining_work(one: orchestrator.Orchestrator, left: int) -> str:

@@ -8,6 +8,7 @@ orchestrators that a table plays.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -485,6 +486,52 @@ def test_a_drain_that_did_not_come_about_has_changed_what_it_could_not_put_back(
         monkeypatch.setattr(Played, "take_out", take_out)
     found = drained(Played(state, refuses), "in_service", seconds=0)
     assert (found["outcome"], found["failed"], found["changed"]) == ("left_out", True, stays)
+
+
+SETTLING = [
+    # the answers while a restarted node settles; how the attempt to put it back ends
+    (["held"], "in_service"),
+    (["broken", "held"], "in_service"),
+    ([drain.OutOfReach("does not answer"), "held"], "in_service"),
+    ([drain.OutOfReach("does not answer"), "broken", "held"], "in_service"),
+    (["broken", "broken", "broken", "broken"], "kept"),
+]
+
+
+@pytest.mark.parametrize(("answers", "outcome"), SETTLING)
+def test_a_host_is_put_back_once_its_node_has_settled(
+    answers: list[str | Exception], outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, waiting = Played("held"), iter(answers)
+    clock = itertools.count(step=0.25)
+
+    def answer(_self: Played) -> Standing:
+        given = next(waiting)
+        if isinstance(given, Exception):
+            raise given
+        return Standing(given, "the node gpu1 is not Ready", "gpu1")
+
+    monkeypatch.setattr(Played, "get_standing", answer)
+    monkeypatch.setattr(action_drain.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(action_drain.time, "monotonic", lambda: next(clock))
+    decision, before = drain.DrainDecision(True, "why"), {"kubernetes": Standing("broken")}
+    run = action_drain.Run({**ARGS, "timeout": 2}, decision, {"kubernetes": one}, False, before, ())
+    assert run.give_back()["outcome"] == outcome
+    assert one.given_back == (outcome == "in_service")
+
+
+def test_an_api_that_stays_out_of_reach_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(_self: Played) -> Standing:
+        raise drain.OutOfReach("does not answer")
+
+    clock = itertools.count(step=0.25)
+    monkeypatch.setattr(Played, "get_standing", answer)
+    monkeypatch.setattr(action_drain.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(action_drain.time, "monotonic", lambda: next(clock))
+    decision, before = drain.DrainDecision(True, "why"), {"kubernetes": Standing("broken")}
+    run = action_drain.Run(ARGS, decision, {"kubernetes": Played("held")}, False, before, ())
+    with pytest.raises(drain.OutOfReach):
+        run.give_back()
 
 
 OUT = [
