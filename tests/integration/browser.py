@@ -21,6 +21,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.lab import doctor
+
 PROGRAMS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
 SECONDS = 120  # for one answer; a machine that is busy with other tests is slow
 
@@ -134,6 +138,21 @@ class Browser:
             for e in self.events
             if e.get("method") == "Network.requestWillBeSent"
         ]
+
+
+@contextlib.contextmanager
+def installed() -> Iterator[Browser]:
+    """Yield a browser for tests. Debian's package is installed where it is missing, as the lab does
+    with what it needs.
+    """
+    if not program():
+        if doctor.machine_obstacle():
+            pytest.skip(
+                "a page is looked at in a browser, and there is none: apt-get install chromium"
+            )
+        doctor.install(["chromium"])
+    with running() as browser:
+        yield browser
 
 
 @contextlib.contextmanager

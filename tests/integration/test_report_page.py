@@ -15,7 +15,6 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import document
 
 from tests.integration import browser
-from tests.lab import doctor
 from tests.unit import reports
 from tests.unit.hostile_page import HOSTILE, hostile
 
@@ -30,15 +29,8 @@ SHOWN = (
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[browser.Browser]:
-    """Debian's package is installed where it is missing, as the lab does with what it needs."""
-    if not browser.program():
-        if doctor.machine_obstacle():
-            pytest.skip(
-                "a page is looked at in a browser, and there is none: apt-get install chromium"
-            )
-        doctor.install(["chromium"])
-    with browser.running() as found:
-        yield found
+    with browser.installed() as window:
+        yield window
 
 
 def page(

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from tests.integration import browser
-from tests.lab import doctor
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / ".cache/docs/site"
@@ -52,15 +51,8 @@ WIDER = """
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[browser.Browser]:
-    """Debian's package is installed where it is missing, as the lab does with what it needs."""
-    if not browser.program():
-        if doctor.machine_obstacle():
-            pytest.skip(
-                "a page is looked at in a browser, and there is none: apt-get install chromium"
-            )
-        doctor.install(["chromium"])
-    with browser.running() as found:
-        yield found
+    with browser.installed() as window:
+        yield window
 
 
 @pytest.fixture(scope="module")
