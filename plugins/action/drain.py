@@ -117,7 +117,7 @@ def get_rollout_task_files(variables: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dc.dataclass(frozen=True)
 class StillOut:
-    """What was not put back into service after a drain that did not come about.
+    """The orchestrators that did not put a host back after a drain that did not come about.
 
     said: a sentence for each orchestrator that could not. held: whether one of them may hold the
     host for this rollout.

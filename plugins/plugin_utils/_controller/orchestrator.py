@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a drain expects of each orchestrator that takes a host out of service."""
+"""Declare the steps that a drain asks of each orchestrator."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the kernel and the driver show of the GPUs in /proc and /sys, as files below TOP."""
+"""Make the files below TOP in which the kernel and the driver show GPUs: /proc and /sys."""
 
 from __future__ import annotations
 

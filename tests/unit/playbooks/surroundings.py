@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What other people have around the playbooks of this collection: their inventories, their
-`ansible.cfg`, and their controllers.
+"""List surroundings that other people give the playbooks of this collection: their inventories,
+their `ansible.cfg`, and their controllers.
 """
 
 from __future__ import annotations

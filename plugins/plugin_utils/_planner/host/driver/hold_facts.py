@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host shows of a hold of its driver: the questions, and the facts."""
+"""Ask a host about a hold of its driver, and read the facts."""
 
 from __future__ import annotations
 

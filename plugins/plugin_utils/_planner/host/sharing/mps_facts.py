@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host shows of its MPS daemons: the questions, the facts, and what an earlier run left."""
+"""Ask a host about its MPS daemons, and read the facts and the leftovers of an earlier run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stays on a host for its MPS daemons: the units, which are the same for each GPU, and the
+"""Build the files that stay on a host for its MPS daemons: the units, the same for each GPU, and the
 settings.
 
 systemd never reloads for this (host_service), so the unit is one template whose text stays. The
