@@ -18,40 +18,30 @@ does not know the question leaves it to the flag, the drop-ins, the file.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     host_paths,
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
-    json_bounds,
-    yaml_text,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    ObservedFile,
     build_query_failure,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
-    file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     kubelet_facts,
     messages,
+    settings,
 )
 
 Driver = Literal["systemd", "cgroupfs", ""]
 
-GATE, GATES = "KubeletCgroupDriverFromCRI", "--feature-gates"
-GO_TRUE = ("1", "t", "true")  # strconv.ParseBool, in small letters
+GATE = "KubeletCgroupDriverFromCRI"
 # pkg/features/kube_features.go: alpha in 1.28, on by default from 1.31, and always on from 1.34.
 GATE_SINCE, GATE_ON, GATE_LOCKED = (1, 28), (1, 31), (1, 34)
 
@@ -128,10 +118,8 @@ def is_cri_dockerd(endpoint: str) -> bool:
 
 def _read_started_driver(facts: kubelet_facts.KubeletFacts, instance: Instance) -> InUse:
     argv = facts.argv
-    endpoint = processes.flag(argv, "--container-runtime-endpoint") or next(
-        (it for _at, it in _list_settings(facts, argv, "containerRuntimeEndpoint")), ""
-    )
-    if endpoint and not is_same_socket(str(endpoint), instance.socket):
+    endpoint = settings.get_engine_socket(facts)
+    if endpoint and not is_same_socket(endpoint, instance.socket):
         return UNKNOWN  # it runs its pods in another engine
     release = facts.version.value
     if _asks(facts, argv, release):
@@ -143,7 +131,7 @@ def _read_started_driver(facts: kubelet_facts.KubeletFacts, instance: Instance) 
     flag = processes.flag(argv, "--cgroup-driver")
     if flag:
         return _read_stated_driver(flag, "its flag --cgroup-driver")
-    for path, value in _list_settings(facts, argv, "cgroupDriver"):
+    for path, value in settings.list_settings(facts, argv, "cgroupDriver"):
         return _read_stated_driver(str(value), path)
     return InUse("cgroupfs", messages.DRIVER_IS_BUILT_IN.fill())
 
@@ -164,30 +152,8 @@ def _asks(facts: kubelet_facts.KubeletFacts, argv: list[str], release: str) -> b
         return True
     if parsed.series < GATE_SINCE:
         return False
-    said = get_feature_gate(facts, argv, GATE)
+    said = settings.get_feature_gate(facts, argv, GATE)
     return parsed.series >= GATE_ON if said is None else said
-
-
-def get_feature_gate(facts: kubelet_facts.KubeletFacts, argv: list[str], name: str) -> bool | None:
-    """Return the value of a feature gate from the kubelet's flags, otherwise from its files; None if
-    none of them sets it.
-
-    The flag may be given several times, and each time adds to the gates. Raise PlanError if a value
-    of it was not sent: any gate may be in it.
-    """
-    given = processes.flag_values(argv, GATES)
-    if selection.HIDDEN in given:
-        raise build_unread_flag_error(GATES)
-    flags = dict(pair.partition("=")[::2] for value in given for pair in value.split(","))
-    if name in flags:
-        return flags[name].lower() in GO_TRUE
-    every = (
-        gates
-        for _path, gates in _list_settings(facts, argv, "featureGates")
-        if isinstance(gates, Mapping)
-    )
-    said = [gates[name] for gates in every if name in gates]
-    return said[0] is True if said else None
 
 
 def _get_answered_driver(facts: kubelet_facts.KubeletFacts, instance: Instance) -> Driver:
@@ -199,71 +165,3 @@ def _get_answered_driver(facts: kubelet_facts.KubeletFacts, instance: Instance) 
     if "error" in said:
         raise build_query_failure(asked["id"], said["error"])
     return cast(Driver, said.get("driver") or "")
-
-
-def _list_settings(
-    facts: kubelet_facts.KubeletFacts, argv: list[str], key: str
-) -> Iterator[tuple[str, Any]]:
-    """Yield (path of the file, value) of a setting. The file that counts comes first."""
-    for file in _list_files(facts, argv):
-        value = _read_setting(file, key)
-        if value:
-            yield file.path, value
-
-
-def _list_files(facts: kubelet_facts.KubeletFacts, argv: list[str]) -> Iterator[ObservedFile]:
-    """Yield the kubelet's files. The file that counts comes first.
-
-    The order is: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file itself.
-    """
-    folder, main = (_read_path(argv, name) for name in ("--config-dir", "--config"))
-    if folder:
-        patterns = [f"{folder}/{below}" for below in ("*.conf", "*/*.conf")]
-        files = [file for pattern in patterns for file in facts.folders.get(pattern)]
-        yield from sorted(files, key=lambda file: file.path.split("/"), reverse=True)
-    if main:
-        yield facts.files.get(main)
-
-
-def _read_path(argv: list[str], flag: str) -> str:
-    """Return the path that a flag names, '' without the flag.
-
-    Raise PlanError for a path that was not sent, or that begins where the kubelet was started: any
-    setting may be there.
-    """
-    given = processes.flag(argv, flag)
-    if given and not given.startswith("/"):
-        raise build_unread_flag_error(flag)
-    return host_paths.keep_as_opened(given)
-
-
-def build_unread_flag_error(flag: str) -> PlanError:
-    """Return the error about a flag whose value is not known, and may be any."""
-    return PlanError(messages.KUBELET_FLAG_UNREAD.fill(flag=flag))
-
-
-def _read_setting(file: ObservedFile, key: str) -> Any:
-    """Return the value of a key in a file.
-
-    Raise PlanError if the file cannot be read, since any value may be in it.
-    """
-    if file.content is None:
-        raise PlanError(
-            messages.KUBELET_CONFIG_UNREADABLE.fill(trouble=file.trouble),
-            where=file.path,
-        )
-    file_places.require_shown(
-        file.path, [entry for entry in file.withheld if entry["path"][0] == key]
-    )
-    try:
-        data = (
-            json_bounds.load_bounded_json(file.content)
-            if file.content.lstrip().startswith("{")
-            else yaml_text.read_bounded_yaml(file.content)
-        )
-    except ValueError as broken:
-        line, why = getattr(broken, "line", None), getattr(broken, "problem", "")
-        raise PlanError(
-            messages.KUBELET_CONFIG_NOT_YAML.fill(problem=why), where=file.path, line=line
-        ) from None
-    return data.get(key) if isinstance(data, Mapping) else None

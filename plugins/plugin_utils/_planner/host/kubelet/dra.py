@@ -43,9 +43,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whole import read_whole
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
-    cgroup_driver,
     kubelet_facts,
     messages,
+    settings,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
@@ -188,7 +188,7 @@ def judge_kubelet_for_dra(facts: DraFacts, kubelet: Kubelet) -> DraNeed:
         return build_need(what, True, messages.CLAIMS_KUBELET_ALWAYS.fill(version=kubelet.version))
     argv = facts.kubelet.argv
     try:
-        said = cgroup_driver.get_feature_gate(facts.kubelet, argv, GATE)
+        said = settings.get_feature_gate(facts.kubelet, argv, GATE)
     except PlanError as error:  # an unreadable file may contain any setting
         return build_need(what, None, messages.CLAIMS_KUBELET_UNREADABLE.fill(error=str(error)))
     late = release.series >= GATE_ON

@@ -5,25 +5,20 @@
 
 from __future__ import annotations
 
-import re
-
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Kubelet,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     kubelet_facts,
+    settings,
 )
-
-ENDPOINT = re.compile(r"^containerRuntimeEndpoint:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
 
 
 def find_kubelet(policy: Policy, facts: kubelet_facts.KubeletFacts) -> Kubelet:
     """Find the kubelet that runs here, and the engine's socket that it uses.
 
-    The socket comes from its arguments, else from kubeadm's flags, else from its configuration
-    file.
+    Raise PlanError if a place that may name the socket cannot be read.
     """
     running = facts.process.value
     within = facts.manager.value if policy.root == "/" and running is None else None
@@ -42,27 +37,6 @@ def find_kubelet(policy: Policy, facts: kubelet_facts.KubeletFacts) -> Kubelet:
     return Kubelet(
         present=True,
         version=facts.version.value,
-        endpoint=get_engine_socket(facts),
+        endpoint=settings.get_engine_socket(facts),
         directory=facts.directory.value,
     )
-
-
-def get_engine_socket(facts: kubelet_facts.KubeletFacts) -> str:
-    """Return the engine's socket that a running kubelet was started with; '' if nothing sets it."""
-    option = "--container-runtime-endpoint"
-    given = processes.flag(facts.argv, option)
-    if given:
-        return given
-    by_kubeadm = processes.flag(facts.kubeadm_flags.value.replace('"', " ").split(), option)
-    if by_kubeadm:
-        return by_kubeadm
-    path = processes.flag(facts.argv, "--config") or kubelet_facts.CONFIG
-    return parse_kubelet_endpoint(facts.files.get(path).text)
-
-
-def parse_kubelet_endpoint(text: str) -> str:
-    """Return the engine's socket in the kubelet's YAML file, a top-level scalar; '' if it is not
-    set.
-    """
-    match = ENDPOINT.search(text)
-    return match.group(1) if match else ""

@@ -43,13 +43,13 @@ KUBELET_CONFIG_UNREADABLE = Sentence(
     "kubernetes.kubelet-config-unreadable",
     "the kubelet's configuration cannot be read",
     why="{trouble}",
-    next="Make it readable, or set the cgroup driver in gpufleet_handlers (options: SystemdCgroup)",
+    next="Make it readable, or give the kubelet the flags --container-runtime-endpoint and --cgroup-driver",
 )
 KUBELET_FLAG_UNREAD = Sentence(
     "kubernetes.kubelet-flag-unread",
     "the value of the kubelet's flag {flag} is not known",
     why="it has another form than this collection reads",
-    next="Write it in the usual form, or set the cgroup driver in gpufleet_handlers (options: SystemdCgroup)",
+    next="Write it in the usual form, from the root for a path",
 )
 KUBELET_CONFIG_NOT_YAML = Sentence(
     "kubernetes.kubelet-config-not-yaml",

@@ -457,7 +457,7 @@ def test_absent_leaves_a_mask_alone_that_is_not_ours() -> None:
         ),
         (
             "its configuration",
-            ["kubelet"],
+            ["kubelet", f"--config={kubelet_facts.CONFIG}"],
             {kubelet_facts.CONFIG: 'a: 1\ncontainerRuntimeEndpoint: "unix:///run/c.sock"\n'},
             "unix:///run/c.sock",
         ),
@@ -467,7 +467,7 @@ def test_absent_leaves_a_mask_alone_that_is_not_ours() -> None:
             {"/opt/k.yaml": "containerRuntimeEndpoint: unix:///run/d.sock\n"},
             "unix:///run/d.sock",
         ),
-        ("nowhere", ["kubelet"], {}, ""),
+        ("nowhere: the built-in one", ["kubelet"], {}, "unix:///run/containerd/containerd.sock"),
     ],
 )
 def test_kubelet(case: str, argv: list[str], files: dict[str, str], endpoint: str) -> None:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
@@ -16,8 +19,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
-    kubelet,
     kubelet_facts,
+    settings,
 )
 
 from tests.unit.builders import obs
@@ -46,16 +49,77 @@ def look(config: str, *, asked: bool) -> Observation:
     return Observation(there.host, {name: there.answers[name] for name in seen})
 
 
-@pytest.mark.parametrize("config", ["", kubelet_facts.CONFIG, *kubelet_facts.OTHER_CONFIGS])
+@pytest.mark.parametrize("config", [kubelet_facts.CONFIG, *kubelet_facts.OTHER_CONFIGS])
 def test_a_configuration_in_a_usual_place_takes_no_look_of_its_own(config: str) -> None:
     facts = kubelet_facts.read_kubelet_facts(look(config, asked=False))
-    assert kubelet.get_engine_socket(facts) == SOCKET
+    assert settings.get_engine_socket(facts) == SOCKET
 
 
 def test_one_elsewhere_takes_one_look_more() -> None:
     path = "/data/kubelet.yaml"
     with pytest.raises(NeedMore) as caught:
-        kubelet.get_engine_socket(kubelet_facts.read_kubelet_facts(look(path, asked=False)))
+        settings.get_engine_socket(kubelet_facts.read_kubelet_facts(look(path, asked=False)))
     assert [question["path"] for question in caught.value.questions] == [path]
     facts = kubelet_facts.read_kubelet_facts(look(path, asked=True))
-    assert kubelet.get_engine_socket(facts) == SOCKET
+    assert settings.get_engine_socket(facts) == SOCKET
+
+
+OTHER, FOLDER = "unix:///run/crio/crio.sock", "/etc/kubernetes/kubelet.d"
+IN_DIR, IN_FILE = f"--config-dir={FOLDER}", "--config=/etc/kubernetes/kubelet.json"
+NAMED = f'{{"kind": "KubeletConfiguration",\n "containerRuntimeEndpoint": "{OTHER}"}}\n'
+DROP_IN = {f"{FOLDER}/10-engine.conf": f"containerRuntimeEndpoint: {OTHER}\n"}
+FILE = {"/etc/kubernetes/kubelet.json": NAMED}
+SILENT = {"/etc/kubernetes/kubelet.json": "kind: KubeletConfiguration\n"}
+# case: the kubelet's release, its flags, the files, the socket
+SOCKETS: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
+    "a flag counts before a file": ("1.34.1", (f"--container-runtime-endpoint={SOCKET}", IN_FILE), FILE, SOCKET),
+    "a file in JSON, as EKS has it": ("1.34.1", (IN_FILE,), FILE, OTHER),
+    "a drop-in": ("1.34.1", (IN_DIR,), DROP_IN, OTHER),
+    "a drop-in counts before the file": (
+        "1.34.1", (IN_DIR, IN_FILE), {**FILE, f"{FOLDER}/a.conf": f"containerRuntimeEndpoint: {SOCKET}\n"}, SOCKET),
+    "a drop-in that names none": ("1.34.1", (IN_DIR, IN_FILE), {**FILE, f"{FOLDER}/a.conf": "cgroupDriver: systemd\n"}, OTHER),
+    "without the flag the usual file is not read": ("1.34.1", (), {kubelet_facts.CONFIG: NAMED}, SOCKET),
+    "built in, if its file names none": ("1.34.1", (IN_FILE,), SILENT, SOCKET),
+    "built in since dockershim left": ("1.24.0", (), {}, SOCKET),
+    "none built in before": ("1.23.17", (), {}, ""),
+    "an unknown release counts as a current one": ("", (), {}, SOCKET),
+}  # fmt: skip
+
+
+def start(release: str, flags: tuple[str, ...], files: dict[str, str]) -> Observation:
+    """A host whose kubelet was started with these flags. files: by their paths."""
+    argv = ["/usr/bin/kubelet", *flags]
+    return obs(
+        files={**files, kubelet_facts.KUBEADM_FLAGS: ""},
+        processes=[{"pid": 9, "exe": argv[0], "argv": argv, "unit": "kubelet.service"}],
+        commands={"kubelet --version": f"Kubernetes v{release}" if release else ""},
+    )
+
+
+@pytest.mark.parametrize("case", SOCKETS)
+def test_the_socket_is_that_with_which_the_kubelet_was_started(case: str) -> None:
+    release, flags, files, socket = SOCKETS[case]
+    facts = kubelet_facts.read_kubelet_facts(start(release, flags, files))
+    assert settings.get_engine_socket(facts) == socket
+
+
+# case: the flags, the code
+UNREAD: dict[str, tuple[tuple[str, ...], str]] = {
+    "an address of another form": (
+        ("--container-runtime-endpoint=(hidden)", IN_FILE),
+        "flag-unread",
+    ),
+    "a path of another form": (("--config=(hidden)",), "flag-unread"),
+    "a path from where the kubelet began": (("--config=kubelet.yaml",), "flag-unread"),
+    "a folder of another form": (("--config-dir=(hidden)", IN_FILE), "flag-unread"),
+    "a file that is not there now": (("--config=/etc/gone.yaml",), "config-unreadable"),
+}
+
+
+@pytest.mark.parametrize("case", UNREAD)
+def test_a_place_that_cannot_be_read_is_never_one_that_names_no_socket(case: str) -> None:
+    flags, code = UNREAD[case]
+    facts = kubelet_facts.read_kubelet_facts(start("1.34.1", flags, FILE))
+    with pytest.raises(PlanError) as caught:
+        settings.get_engine_socket(facts)
+    assert caught.value.code == f"kubernetes.kubelet-{code}"
