@@ -21,6 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
+    end_with_code,
+    get_code,
+    get_values,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
@@ -275,9 +278,15 @@ def add_earlier_stages(
     if "diff" in last:
         shaped["diff"] = [*diffs(earlier), *last["diff"]]
     if last.get("failed"):
-        stays = show_done_actions(before)
-        shaped["msg"] = run_messages.EARLIER_STAYS.fill(problem=last["msg"], done=stays)
+        shaped["msg"] = add_what_stays(last["msg"], before)
     return shaped
+
+
+def add_what_stays(told: str, before: list[str]) -> str:
+    """Return a message with what was done before, which stays in place. Its code stays its end."""
+    problem = getattr(told, "values", {}).get("text", told)
+    said = run_messages.EARLIER_STAYS.fill(problem=problem, done=show_done_actions(before))
+    return end_with_code(Message(said.what, get_code(problem), get_values(problem)))
 
 
 def diffs(plan: Plan) -> list[dict[str, str]]:

@@ -231,7 +231,10 @@ def test_of_many_things_that_were_done_before_the_message_names_a_few(
     """An archive writes a dozen files."""
     monkeypatch.setattr(stages, "EARLIER_SHOWN", 1)
     said = Host(monkeypatch, DONE, DONE, BROKEN).converge()
-    assert said["msg"].endswith("What was done before stays in place: write /etc/key; and 1 more")
+    assert said["msg"].endswith(
+        f"What was done before stays in place: write /etc/key; and 1 more [{said['error']['code']}]"
+    )
+    assert said["msg"].count("[") == 1
     assert said["actions"] == ["write /etc/key", "install tool", "edit /etc/own"]
 
 
