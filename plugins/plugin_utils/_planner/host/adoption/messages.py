@@ -46,6 +46,13 @@ HANDLER_LOST = Sentence(
     "{failure}",
     next="Remove the handler from the configuration of {engine}, or reinstall the program",
 )
+RENDERED_HANDLER_LOST = Sentence(
+    "adoption.rendered-handler-lost",
+    "{failure}",
+    why="the handler is in {path}, which {title} makes for {engine} at each start",
+    next="Restart {title}. If the handler is still there, remove it from its template next to that file"
+    " ({templates}), or reinstall the program",
+)
 HANDLER_PROGRAM_MISSING = Sentence(
     "adoption.program-missing",
     "the program of the handler {handler} does not exist",

@@ -48,6 +48,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
     messages,
     sandboxes,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 # Where NVIDIA's packages put them: looked at with everything else, so a converged host needs no
 # second look.
@@ -55,16 +56,18 @@ PACKAGED = tuple(f"/usr/bin/{low_level.PROGRAM}{mode}" for mode in ("", ".cdi", 
 
 BRING_THERE = messages.INSTALL_THERE.fill()
 BRING = messages.REINSTALL_PROGRAM.fill()
+LOST = (messages.HANDLER_LOST.code, messages.RENDERED_HANDLER_LOST.code)
 
 
 @dc.dataclass(frozen=True)
 class MissingProgram:
-    """A handler in force whose program is not on the host."""
+    """A handler in force whose program is not on the host. config: the engine's main file."""
 
     engine: str
     handler: str
     program: str
     default: bool
+    config: str
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
@@ -110,7 +113,7 @@ def find_missing_programs(
     A bare name is looked up by the engine in its own PATH, and so not judged here.
     """
     missing = [
-        MissingProgram(i.engine, name, i.handlers[name], name == i.default_handler)
+        MissingProgram(i.engine, name, i.handlers[name], name == i.default_handler, i.config_path)
         for i in instances
         for name in list_judged_handlers(i)
     ]
@@ -180,8 +183,27 @@ def plan_missing_programs(
             step = _bring(policy, facts, program)
             advice.append(messages.HANDLER_PROGRAM_LOST.fill(failure=what, step=step))
         else:
-            advice.append(messages.HANDLER_LOST.fill(failure=what, engine=it.engine))
+            advice.append(advise_on_lost_handler(it, what))
     return Plan(advice=tuple(advice), beforehand=tuple(beforehand))
+
+
+def advise_on_lost_handler(it: MissingProgram, failure: Message) -> Message:
+    """Return the advice about a handler whose program this run does not bring.
+
+    A main file that its manager makes again at each start keeps no edit: what stays in it comes
+    from a template.
+    """
+    manager = known.find_config_manager(it.config)
+    detection = manager.place.detection if manager and manager.place else None
+    if manager is None or detection is None:
+        return messages.HANDLER_LOST.fill(failure=failure, engine=it.engine)
+    return messages.RENDERED_HANDLER_LOST.fill(
+        failure=failure,
+        engine=it.engine,
+        path=it.config,
+        title=manager.title,
+        templates=", ".join(sorted(detection.templates.values())),
+    )
 
 
 def explain_retired_handlers(plan: Plan) -> Plan:
@@ -192,7 +214,7 @@ def explain_retired_handlers(plan: Plan) -> Plan:
     advice, beforehand = [], []
     for said in plan.advice:
         path = None
-        if get_code(said) == messages.HANDLER_LOST.code:
+        if get_code(said) in LOST:
             failure, engine = get_values(said)["failure"], get_values(said)["engine"]
             path = files.get((engine, get_values(failure)["handler"]))
         if path is None:

@@ -383,5 +383,26 @@ def test_a_handler_that_goes_in_this_run_asks_nothing_of_a_person(
     ]
 
 
+K3S = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"
+# main file -> the code, the templates that may have the handler
+LOST = [
+    ("/etc/containerd/config.toml", "adoption.handler-lost", None),
+    (K3S, "adoption.rendered-handler-lost", "config-v3.toml.tmpl, config.toml.tmpl"),
+    ("/srv/k3s/agent/etc/containerd/config.toml", "adoption.rendered-handler-lost", "config-v3.toml.tmpl, config.toml.tmpl"),
+    ("/etc/k0s/containerd.toml", "adoption.handler-lost", None),
+    ("/var/snap/microk8s/current/args/containerd.toml", "adoption.handler-lost", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "code", "templates"), LOST)
+def test_a_lost_handler_of_a_rendered_file_is_removed_from_its_template(
+    config: str, code: str, templates: str | None
+) -> None:
+    lost = dc.replace(engine(**{"nvidia-cdi": f"{TOOLKIT}.cdi"}), config_path=config)
+    facts = programs.read_program_facts(obs())
+    (told,) = programs.plan_missing_programs(Policy(), facts, (lost,), ()).advice
+    assert (get_code(told), get_values(told).get("templates")) == (code, templates)
+
+
 def name_failing_handler(said: str) -> str:
     return str(get_values(get_values(said)["failure"])["handler"])
