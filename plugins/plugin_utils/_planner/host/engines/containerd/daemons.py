@@ -184,11 +184,11 @@ def _read_daemon_of_options(policy: Policy, obs: Observation, found: list[Daemon
     all of file, socket and service, or if the file is another engine's on a host without
     containerd. found: all daemons of the host.
     """
-    daemon = dc.replace(
-        _read_stopped_daemon(policy, obs),
-        config=policy.config_path,
-        manager=_read_manager(obs, policy.config_path),
-    )
+    manager, stopped = _read_manager(obs, policy.config_path), _read_stopped_daemon(policy, obs)
+    # `containerd.service` is not the unit of a containerd that another system brings
+    own = manager.own_engine and not policy.service
+    unit = known.find_manager_unit(obs, manager) if own else stopped.unit
+    daemon = dc.replace(stopped, config=policy.config_path, manager=manager, unit=unit)
     runs = bool(processes.list_unverified_processes(obs, "containerd"))
     if runs and not processes.is_everything_declared(policy):
         return []

@@ -257,6 +257,27 @@ def test_a_file_that_a_manager_without_a_unit_has_left_is_named_beside_an_engine
     assert find_instances(files=there, **host) == (served,)
 
 
+MOVED = "/data/rancher/agent/etc/containerd/config.toml"
+K3S = {"k3s-agent.service": {"ActiveState": "inactive"}}
+
+
+@pytest.mark.parametrize(
+    ("units", "unit", "code"),
+    [
+        (K3S, "k3s-agent.service", "engines.stopped"),
+        ({**UNIT, **K3S}, "k3s-agent.service", "engines.stopped"),
+        (UNIT, "", "containerd.manager-without-unit"),
+    ],
+)
+def test_a_stopped_manager_whose_moved_file_the_options_name_has_its_own_unit(
+    units: dict[str, dict[str, str]], unit: str, code: str
+) -> None:
+    """Its file is not one that an uninstalled manager has left."""
+    policy = Policy(config_path=MOVED)
+    (found,) = find_instances(policy, files={MOVED: "version = 2\n"}, units=units)
+    assert (found.manager, found.unit, found.refusal.message.code) == ("k3s", unit, code)
+
+
 def test_none_at_all() -> None:
     assert find_instances(files={}, units={}) == ()
 
