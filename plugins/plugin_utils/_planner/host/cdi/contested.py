@@ -163,7 +163,8 @@ def advise_on_dropped_devices(policy: Policy, facts: files.SpecFileFacts) -> tup
             if double:
                 values = {"path": file.path, "other": first[double], "device": double}
                 said.append(messages.DROPPED_FOR_ANOTHER.fill(**values))
-            first = {**dict.fromkeys(names, file.path), **first}
+            for name in names:
+                first.setdefault(name, file.path)
     return tuple(said)
 
 

@@ -7,6 +7,7 @@ give the device to no container, so the plan names both files.
 
 from __future__ import annotations
 
+import time
 import types
 from typing import Any
 
@@ -60,3 +61,19 @@ def test_files_whose_devices_engines_drop_are_named(
     assert [
         tuple(get_values(said)[key] for key in ("path", "other", "device")) for said in told
     ] == named
+
+
+def test_the_time_grows_with_the_devices_and_not_with_their_square(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A host names the files: its answer must not keep the controller."""
+    files = [ObservedFile(f"/etc/cdi/{n}.yaml", exists=True, type="file") for n in range(2000)]
+    facts: Any = types.SimpleNamespace(directories=types.SimpleNamespace(get=lambda _name: files))
+    monkeypatch.setattr(
+        contested.other_files,
+        "parse_other_spec",
+        lambda file: types.SimpleNamespace(names=[f"{file.path}={n}" for n in range(50)]),
+    )
+    before = time.process_time()
+    assert contested.advise_on_dropped_devices(Policy(cdi_spec_dirs=("/etc/cdi",)), facts) == ()
+    assert time.process_time() - before < 2
