@@ -441,7 +441,7 @@ class Plan:
         tuple[str, str, str], ...
     ] = ()  # (path, text before, text after) for --diff, as the host shows them
     leftovers: tuple[Leftover, ...] = ()
-    # (engine, handler, file): handlers that go with a file of another tool
+    # (key of the instance, handler, file): handlers that go with a file of another tool
     retired: tuple[tuple[str, str, str], ...] = ()
     # Of `state: absent`: files that were judged, and that have nothing of this collection any more.
     released: tuple[str, ...] = ()

@@ -44,12 +44,12 @@ HANDLER_PROGRAM_LOST = Sentence("adoption.program-lost", "{failure}", next="{ste
 HANDLER_LOST = Sentence(
     "adoption.handler-lost",
     "{failure}",
-    next="Remove the handler from the configuration of {engine}, or reinstall the program",
+    next="Remove the handler from the configuration of {instance}, or reinstall the program",
 )
 RENDERED_HANDLER_LOST = Sentence(
     "adoption.rendered-handler-lost",
     "{failure}",
-    why="the handler is in {path}, which {title} makes for {engine} at each start",
+    why="{title} makes the configuration of {instance} again at each start",
     next="Restart {title}. If the handler is still there, remove it from its template next to that file"
     " ({templates}), or reinstall the program",
 )

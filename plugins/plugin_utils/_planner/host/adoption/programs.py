@@ -61,13 +61,16 @@ LOST = (messages.HANDLER_LOST.code, messages.RENDERED_HANDLER_LOST.code)
 
 @dc.dataclass(frozen=True)
 class MissingProgram:
-    """A handler in force whose program is not on the host. config: the engine's main file."""
+    """A handler in force whose program is not on the host. config: the engine's main file.
+    instance: its key.
+    """
 
     engine: str
     handler: str
     program: str
     default: bool
     config: str
+    instance: str
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
@@ -113,7 +116,9 @@ def find_missing_programs(
     A bare name is looked up by the engine in its own PATH, and so not judged here.
     """
     missing = [
-        MissingProgram(i.engine, name, i.handlers[name], name == i.default_handler, i.config_path)
+        MissingProgram(
+            i.engine, name, i.handlers[name], name == i.default_handler, i.config_path, i.key
+        )
         for i in instances
         for name in list_judged_handlers(i)
     ]
@@ -196,11 +201,10 @@ def advise_on_lost_handler(it: MissingProgram, failure: Message) -> Message:
     manager = known.find_config_manager(it.config)
     detection = manager.place.detection if manager and manager.place else None
     if manager is None or detection is None:
-        return messages.HANDLER_LOST.fill(failure=failure, engine=it.engine)
+        return messages.HANDLER_LOST.fill(failure=failure, instance=it.instance)
     return messages.RENDERED_HANDLER_LOST.fill(
         failure=failure,
-        engine=it.engine,
-        path=it.config,
+        instance=it.instance,
         title=manager.title,
         templates=", ".join(sorted(detection.templates.values())),
     )
@@ -210,13 +214,13 @@ def explain_retired_handlers(plan: Plan) -> Plan:
     """Return a plan whose lost handlers ask nothing of a person if they go with a file of another
     tool in this very run.
     """
-    files = {(engine, handler): path for engine, handler, path in plan.retired}
+    files = {(instance, handler): path for instance, handler, path in plan.retired}
     advice, beforehand = [], []
     for said in plan.advice:
         path = None
         if get_code(said) in LOST:
-            failure, engine = get_values(said)["failure"], get_values(said)["engine"]
-            path = files.get((engine, get_values(failure)["handler"]))
+            failure, instance = (get_values(said)[name] for name in ("failure", "instance"))
+            path = files.get((instance, get_values(failure)["handler"]))
         if path is None:
             advice.append(said)
         else:

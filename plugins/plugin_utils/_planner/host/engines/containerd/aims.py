@@ -95,15 +95,14 @@ class Going:
     def build_change(self) -> transaction.Change:
         return {"path": self.file.real, "op": "remove", "expect": self.file.sha256}
 
-    @property
-    def retired(self) -> tuple[tuple[str, str, str], ...]:
-        """The handlers that go with the file, as a plan names them."""
+    def list_retired_handlers(self, instance: str) -> tuple[tuple[str, str, str], ...]:
+        """List the handlers that go with the file, as a plan names them."""
         gone = (
             one.path[2]
             for one in self.allowed
             if one.path[:2] == releases.RUNTIMES and one.value is None
         )
-        return tuple(("containerd", name, self.file.path) for name in gone)
+        return tuple((instance, name, self.file.path) for name in gone)
 
     @property
     def differences(self) -> tuple[Difference, ...]:

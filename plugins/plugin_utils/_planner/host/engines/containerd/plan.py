@@ -507,7 +507,7 @@ def assemble(
         health=taken_up.health,
         pending=taken_up.pending,
         advice=(*advice, *taken_up.advice),
-        retired=going.retired if going else (),
+        retired=going.list_retired_handlers(instance.key) if going else (),
         diffs=(*texts, *([(going.file.path, going.file.doc.text, "")] if going else [])),
         **(verify.validate_staged_containerd(instance, files, changes, allowed) if checked else {}),
     )

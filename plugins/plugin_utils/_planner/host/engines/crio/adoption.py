@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses as dc
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -384,10 +384,13 @@ def complete_adoption_plan(
     found: tuple[FoundFile, ...],
     edited: tuple[Leftover, ...],
     programs: Mapping[str, str],
+    instance: Instance,
+    staying: Collection[str],
 ) -> Plan:
     """Add to the plan what it takes over and what stays.
 
-    programs: those of the wanted handlers after the change.
+    programs: those of the wanted handlers after the change. staying: the handlers of the files that
+    CRI-O still reads then.
     """
     row, drop_in = messages.CRIO_REPLACED, releases.DROP_IN
     reasons = (
@@ -398,12 +401,13 @@ def complete_adoption_plan(
         for one, why in reasons
     ]
     expect = {layer.path: layer.file.sha256 for layer in list_taken_layers(found)}
+    # a handler in a directory that CRI-O does not read is not the one in force
     retired = tuple(
-        ("crio", name, one.path)
+        (instance.key, name, one.path)
         for one in found
-        if not one.why
+        if not one.why and one.path != nvidia_ctk_crio.UNREAD
         for name in one.layer.handlers
-        if name not in programs
+        if name not in programs and name not in staying
     )
     leftovers = (*list_crio_leftovers(found, programs), *edited)
     return merge_plans(

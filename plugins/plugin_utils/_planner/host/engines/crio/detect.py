@@ -332,7 +332,9 @@ def plan_instance(
     planned = dc.replace(
         planned, advice=(*planned.advice, *programs.explain_kept_programs(policy, staying))
     )
-    return adoption.complete_adoption_plan(planned, drop_ins, edited, after)
+    taken = (facts.where.value.drop_in, *(one.path for one in drop_ins if not one.why))
+    left = {name for layer in layers if layer.path not in taken for name in layer.handlers}
+    return adoption.complete_adoption_plan(planned, drop_ins, edited, after, instance, left)
 
 
 def _plan_drop_in(

@@ -75,7 +75,7 @@ def test_it_goes_with_all_three_handlers_and_ours_is_the_packaged_program(versio
         ("gpu-operator", THEIRS, "adopted", True)
     ]
     assert found.retired == tuple(
-        ("containerd", name, THEIRS) for name in ("nvidia-cdi", "nvidia-legacy")
+        (f"containerd:{ROOT}", name, THEIRS) for name in ("nvidia-cdi", "nvidia-legacy")
     )
     assert [(c["op"], c["path"]) for c in found.changes] == [
         ("edit", ROOT) if version < "2" else ("write", OURS),

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     gpu_operator,
+    nvidia_ctk_crio,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     detect as crio_detect,
@@ -53,7 +54,13 @@ CHANGED = THREE.replace("/run/crun", "/run/other", 1)
 FOURTH = f'{THREE}\n      [crio.runtime.runtimes.site]\n        runtime_path = "/opt/site"\n'
 
 
-def seen(text: str, pods: dict[str, Any], processes: list[dict[str, Any]]) -> Any:
+def seen(
+    text: str,
+    pods: dict[str, Any],
+    processes: list[dict[str, Any]],
+    more: dict[str, Any] | None = None,
+    file: str = FILE,
+) -> Any:
     answers = operators.answers(
         "/var/run/crio/crio.sock",
         PROGRAMS,
@@ -61,7 +68,7 @@ def seen(text: str, pods: dict[str, Any], processes: list[dict[str, Any]]) -> An
         pods,
         PROCESS["pid"],
     )
-    files = {FILE: shown(text), "/usr/local/nvidia/toolkit": ""}
+    files = {file: shown(text), "/usr/local/nvidia/toolkit": "", **(more or {})}
     return host(files, IN_FORCE, processes=[PROCESS, *processes], answers=answers)
 
 
@@ -83,8 +90,34 @@ def test_all_three_handlers_go_with_it_and_ours_takes_its_place() -> None:
     assert [(left.tool, left.path, left.fate, left.exact) for left in plan.leftovers] == [
         ("gpu-operator", FILE, "adopted", True)
     ]
-    assert plan.retired == tuple(("crio", name, FILE) for name in ("nvidia-cdi", "nvidia-legacy"))
+    assert plan.retired == tuple(
+        (instance.key, name, FILE) for name in ("nvidia-cdi", "nvidia-legacy")
+    )
     assert plan.restarts
+
+
+SITE = "[crio.runtime.runtimes.nvidia-cdi]\nmonitor_cgroup = 'pod'\n"
+
+
+def test_a_handler_that_another_file_still_has_does_not_go_with_this_one() -> None:
+    look = seen(THREE, NOBODY, [], {f"{DIRECTORY}/20-site.conf": shown(SITE)})
+    facts = crio_detect.read_facts(Policy(), look)
+    (instance,) = crio_detect.find_instances(Policy(), facts)
+    record = decide.decide_one(Policy(), instance, Kubelet())
+    plan = crio_detect.plan_instance(Policy(), facts, instance, dc.replace(record, default=False))
+    assert ("remove", FILE) in [(c["op"], c["path"]) for c in plan.changes]
+    assert plan.retired == ((instance.key, "nvidia-legacy", FILE),)
+
+
+def test_no_handler_goes_with_a_file_that_crio_does_not_read() -> None:
+    """The one in force has the same name, and lies elsewhere."""
+    look = seen(THREE, NOBODY, [], file=nvidia_ctk_crio.UNREAD)
+    facts = crio_detect.read_facts(Policy(), look)
+    (instance,) = crio_detect.find_instances(Policy(), facts)
+    record = decide.decide_one(Policy(), instance, Kubelet())
+    plan = crio_detect.plan_instance(Policy(), facts, instance, dc.replace(record, default=False))
+    assert ("remove", nvidia_ctk_crio.UNREAD) in [(c["op"], c["path"]) for c in plan.changes]
+    assert plan.retired == ()
 
 
 STAYS: list[tuple[str, str, dict[str, Any], list[dict[str, Any]], str]] = [

@@ -65,7 +65,10 @@ FAILS = "Every pod of the handler {} fails: {} does not exist. {}"
 DEFAULT = "Every pod without a handler of its own fails: the default handler, {}, runs {}, which does not exist. {}"
 CONTAINER = "Every container without a runtime of its own fails: the default runtime, {}, runs {}, which does not exist. {}"
 BRING_THERE = "Install the program there, or set another one in gpufleet_handlers"
-TAKE_OUT = "Remove the handler from the configuration of containerd, or reinstall the program"
+TAKE_OUT = (
+    "Remove the handler from the configuration of containerd:/etc/containerd/config.toml, or "
+    "reinstall the program"
+)
 INSTALLED = "It lasts until a run has installed that program"
 POINTED = "It lasts until a run has pointed the handler to a program that exists"
 CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
@@ -81,10 +84,10 @@ CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...
     ("the default one, which a search has met", engine("crun", crun="/usr/bin/crun"), {"/usr/bin/crun": ""}, (), ()),
     ("Docker's default one", docker("nvidia", USUAL), {}, (), (CONTAINER.format("nvidia", USUAL, INSTALLED),)),
     ("Docker's, of another's", docker("sysbox", "/opt/sysbox-runc"), {},
-     (CONTAINER.format("sysbox", "/opt/sysbox-runc", TAKE_OUT.replace("containerd", "docker")),), ()),
+     (CONTAINER.format("sysbox", "/opt/sysbox-runc", TAKE_OUT.replace(engine().key, "docker:/etc/docker/daemon.json")),), ()),
     ("CRI-O does not run without it", dc.replace(engine("crun", crun="/opt/crun"), engine="crio"), {}, (), ()),
     ("a CRI-O that does not run", dc.replace(engine("crun", crun="/opt/crun"), engine="crio", running=False), {},
-     (DEFAULT.format("crun", "/opt/crun", TAKE_OUT.replace("containerd", "crio")),), ()),
+     (DEFAULT.format("crun", "/opt/crun", TAKE_OUT.replace("containerd:", "crio:")),), ()),
     ("one that this run replaces as the default", OLD_DEFAULT, {},
      (), (DEFAULT.format("kata", "/opt/kata", "It lasts until a run has made nvidia the default"),)),
 ]  # fmt: skip
@@ -356,8 +359,9 @@ def test_the_programs_that_a_playbook_names_are_looked_at_with_everything_else()
 RETIRED: list[tuple[str, tuple[tuple[str, str, str], ...], tuple[str, ...], tuple[str, ...]]] = [
     # what goes -> the handlers for a person to remove, and the ones that the run removes
     ("nothing", (), ("nvidia-cdi", "nvidia-legacy"), ()),
-    ("one of two", (("containerd", "nvidia-cdi", "/a.toml"),), ("nvidia-legacy",), ("nvidia-cdi",)),
-    ("one of that name in another engine", (("crio", "nvidia-cdi", "/a.toml"),), ("nvidia-cdi", "nvidia-legacy"), ()),
+    ("one of two", ((engine().key, "nvidia-cdi", "/a.toml"),), ("nvidia-legacy",), ("nvidia-cdi",)),
+    ("one of that name in another engine", (("crio:/etc/crio/crio.conf", "nvidia-cdi", "/a.toml"),), ("nvidia-cdi", "nvidia-legacy"), ()),
+    ("one of that name in another containerd", (("containerd:/k3s.toml", "nvidia-cdi", "/a.toml"),), ("nvidia-cdi", "nvidia-legacy"), ()),
 ]  # fmt: skip
 
 
@@ -402,6 +406,16 @@ def test_a_lost_handler_of_a_rendered_file_is_removed_from_its_template(
     facts = programs.read_program_facts(obs())
     (told,) = programs.plan_missing_programs(Policy(), facts, (lost,), ()).advice
     assert (get_code(told), get_values(told).get("templates")) == (code, templates)
+
+
+def test_the_same_handler_of_a_second_containerd_is_told_of_beside_the_one_that_goes() -> None:
+    here, there = engine(**{"nvidia-cdi": TOOLKIT}), "/var/lib/rancher/k3s/config.toml"
+    both = (here, dc.replace(here, config_path=there))
+    plan = programs.plan_missing_programs(Policy(), programs.read_program_facts(obs()), both, ())
+    gone = dc.replace(plan, retired=((here.key, "nvidia-cdi", "/a.toml"),))
+    told = programs.explain_retired_handlers(gone)
+    assert [get_values(said)["instance"] for said in told.advice] == [f"containerd:{there}"]
+    assert [get_code(said) for said in told.beforehand] == ["adoption.handler-retired"]
 
 
 def name_failing_handler(said: str) -> str:
