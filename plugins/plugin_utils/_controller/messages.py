@@ -193,6 +193,12 @@ PATH_WITH_NULL = Sentence(
     why="no file has one in its name",
     next="Remove the character from the path",
 )
+PATH_NOT_TEXT = Sentence(
+    "file.path-not-text",
+    "this path has a character that no text can have",
+    why="no file can be opened by this name",
+    next="Remove the character from the path",
+)
 DIRECTORY_NOT_MADE = Sentence(
     "file.directory-not-made",
     "this directory cannot be made",

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import os.path
+import os
 from pathlib import Path
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
@@ -19,6 +19,10 @@ def expand_named_path(name: str) -> Path:
     """
     if "\0" in name:
         raise PlanError(messages.PATH_WITH_NULL.fill(), where=name)
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:  # of half a character, as JSON can write one
+        raise PlanError(messages.PATH_NOT_TEXT.fill(), where=name) from None
     try:
         return Path(name).expanduser()
     except RuntimeError:

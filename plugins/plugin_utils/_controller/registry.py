@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     messages,
+    named_paths,
     online,
     outside_messages,
 )
@@ -355,10 +356,9 @@ def _find_auths(named: str) -> tuple[Any, str]:
     Raise PlanError if a named file cannot be read.
     """
     try:
-        paths = [Path(named).expanduser()] if named else _list_usual_auth_files()
-    except RuntimeError as error:  # the home directory of an unknown user
-        message = messages.CREDENTIALS_HOME.fill(cause=str(error))
-        raise PlanError(message, where=named) from None
+        paths = [named_paths.expand_named_path(named)] if named else _list_usual_auth_files()
+    except PlanError as error:
+        raise PlanError(messages.CREDENTIALS_HOME.fill(cause=error.what), where=named) from None
     for path in paths:
         try:
             return json_bounds.load_bounded_json(path.read_text(encoding="utf-8")), str(path)
@@ -378,4 +378,6 @@ def _list_usual_auth_files() -> Iterator[Path]:
         yield Path(os.environ["REGISTRY_AUTH_FILE"])
     if os.environ.get("XDG_RUNTIME_DIR"):
         yield Path(os.environ["XDG_RUNTIME_DIR"]) / AUTH_FILES[0]
-    yield from (Path.home() / name for name in AUTH_FILES[1:])
+    home = Path(os.path.expanduser("~"))
+    if home.is_absolute():  # an account without an entry of its own may have no home
+        yield from (home / name for name in AUTH_FILES[1:])

@@ -39,6 +39,9 @@ READERS: dict[str, Callable[[str], Any]] = {
 ODD = {
     "~no-such-user-here/x": messages.NO_SUCH_HOME.code,
     "/tmp/a\0b": messages.PATH_WITH_NULL.code,
+    # half of a character, which JSON and YAML can write with an escape
+    "/tmp/a\ud800b": messages.PATH_NOT_TEXT.code,
+    "~a\ud800b/x": messages.PATH_NOT_TEXT.code,
 }
 
 

@@ -220,12 +220,26 @@ def test_a_registry_with_a_ca_of_its_own_is_said_how_to_trust(
     ) is ca
 
 
-def test_a_file_of_credentials_of_nobody_is_said(played: Played) -> None:
+def test_an_account_without_a_home_has_no_credentials(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container under a number that no account has, as OpenShift starts it."""
+
+    def find_nobody(_number: int) -> None:
+        raise KeyError
+
     played.image()
     played.wants, played.challenge = f"Basic {PAIR}", 'Basic realm="r"'
-    assert "there is no such file of credentials" in refusal(
-        played, auth_file="~nobody-of-this-name/auth.json"
-    )
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", find_nobody)
+    assert "no file of credentials was read" in refusal(played)
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/auth.json", "~a\ud800b/auth.json", "/a\0b"])
+def test_a_file_of_credentials_that_no_file_can_be_is_said(played: Played, name: str) -> None:
+    played.image()
+    played.wants, played.challenge = f"Basic {PAIR}", 'Basic realm="r"'
+    assert "there is no such file of credentials" in refusal(played, auth_file=name)
 
 
 def test_what_allows_the_request_is_not_sent_on(played: Played, tmp_path: Path) -> None:
