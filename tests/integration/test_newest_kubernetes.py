@@ -18,7 +18,6 @@ from tests.tools.onlab import PROBE, Fleet, differing, repository
 pytestmark = pytest.mark.lab
 
 NODE = "new-node"
-OPTIONS = {key.removeprefix("gpufleet_"): value for key, value in repository().items()}
 # What a person may have put beside the unit: no daemon starts with our file.
 GUARD = "/etc/systemd/system/containerd.service.d/guard.conf"
 DROP_IN = "/etc/containerd/conf.d/90-gpufleet.toml"
@@ -41,8 +40,12 @@ def cluster(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kube
     lab.down([NODE])
 
 
+def get_options() -> dict[str, Any]:
+    return {key.removeprefix("gpufleet_"): value for key, value in repository().items()}
+
+
 def run_host(cluster: Kube, **more: Any) -> dict[str, Any]:
-    run = cluster.fleet.task("host", [NODE], {**OPTIONS, **more})
+    run = cluster.fleet.task("host", [NODE], {**get_options(), **more})
     answer: dict[str, Any] = run.of("host")[NODE]
     return answer
 
@@ -52,7 +55,7 @@ def test_a_node_is_converged_verified_and_given_back(cluster: Kube) -> None:
     version = cluster.cluster.get("node", NODE)["status"]["nodeInfo"]["kubeletVersion"]
     assert version == "v1.37.2"
     untouched = fleet.tree(NODE, "/etc/containerd")
-    planned = fleet.task("host_info", [NODE], OPTIONS).of("host_info")[NODE]
+    planned = fleet.task("host_info", [NODE], get_options()).of("host_info")[NODE]
     assert planned["problem"] == ""
 
     fleet.shell(NODE, WITH_GUARD)
@@ -61,7 +64,7 @@ def test_a_node_is_converged_verified_and_given_back(cluster: Kube) -> None:
     assert differing(untouched, fleet.tree(NODE, "/etc/containerd")) == {}
     fleet.shell(NODE, WITHOUT_GUARD)
 
-    first, again = run_host(cluster), fleet.task("host", [NODE], OPTIONS)
+    first, again = run_host(cluster), fleet.task("host", [NODE], get_options())
     second = again.of("host")[NODE]
     (decision,) = first["decision"]["decisions"]
     assert (first["status"], first["changed"], decision["injection"]) == ("ok", True, "native-cdi")
