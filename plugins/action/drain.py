@@ -71,9 +71,9 @@ class ActionModule(ActionBase):
         every = draining.choose_orchestrators(
             self, variables, args, work, about.put_before(decision.why), by
         )
-        standings, silent = draining.ask_for_standings(
-            every, args, needed or earlier.get("outcome") in ("drained", "pending")
-        )
+        taken = earlier.get("outcome") in ("drained", "pending")
+        waits = taken and state == "in_service" and not self._task.check_mode
+        standings, silent = draining.ask_for_standings(every, args, needed or taken, waits)
         # The check of a whole fleet leaves locks out: kured locks one host at a time, and cordons
         # it at once.
         if state == "drained":

@@ -88,13 +88,17 @@ def is_orchestrator_required(who: str, args: Mapping[str, Any]) -> bool:
 
 
 def ask_for_standings(
-    every: Mapping[str, Orchestrator], args: Mapping[str, Any], needed: bool
+    every: Mapping[str, Orchestrator],
+    args: Mapping[str, Any],
+    needed: bool,
+    waits: bool = False,
 ) -> tuple[dict[str, drain.Standing], list[str]]:
     """Return how each orchestrator sees the node, and a sentence for each one that could not be
     asked.
 
-    Raise PlanError for one that cannot be asked, unless the host needs no drain and that
-    orchestrator is not required.
+    waits: whether the task waits for an orchestrator that is out of reach. It counts as broken
+    until it answers. Raise PlanError for one that cannot be asked, unless the host needs no drain
+    and that orchestrator is not required.
     """
     standings: dict[str, drain.Standing] = {}
     silent: list[str] = []
@@ -102,6 +106,9 @@ def ask_for_standings(
         try:
             standings[who] = one.get_standing()
         except PlanError as error:
+            if waits and isinstance(error, drain.OutOfReach):
+                standings[who] = drain.Standing("broken", str(error))
+                continue
             if needed or is_orchestrator_required(who, args):
                 raise
             row = draining_messages.ORCHESTRATOR_NOT_ASKED

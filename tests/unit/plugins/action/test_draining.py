@@ -17,6 +17,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gpufleet.nvidia.plugins.action import drain as action_drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
     batch_hosts,
     draining,
     module_calls,
@@ -518,6 +519,62 @@ def test_a_host_is_put_back_once_its_node_has_settled(
     run = action_drain.Run({**ARGS, "timeout": 2}, decision, {"kubernetes": one}, False, before, ())
     assert run.give_back()["outcome"] == outcome
     assert one.given_back == (outcome == "in_service")
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_first_question_about_a_host_that_settles_may_be_lost_as_well(waits: bool) -> None:
+    one: Any = Played("held")
+
+    def lose_answer() -> Standing:
+        raise drain.OutOfReach("does not answer")
+
+    one.get_standing = lose_answer
+    every: dict[str, Any] = {"kubernetes": one, "commands": Played("held")}
+    if not waits:
+        with pytest.raises(drain.OutOfReach):
+            draining.ask_for_standings(every, ARGS, needed=True)
+        return
+    standings, silent = draining.ask_for_standings(every, ARGS, needed=True, waits=True)
+    assert {who: standing.state for who, standing in standings.items()} == {
+        "kubernetes": "broken",
+        "commands": "held",
+    }
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("check", "drained", "outcome"),
+    [(False, "drained", "in_service"), (True, "drained", ""), (False, "left_out", "")],
+)
+def test_only_a_drained_host_that_is_put_back_waits_for_the_first_answer(
+    check: bool, drained: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([drain.OutOfReach("does not answer"), Standing("held", "", "gpu1")])
+
+    def answer(_self: Played) -> Standing:
+        given = next(answers)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    monkeypatch.setattr(Played, "get_standing", answer)
+    monkeypatch.setattr(action_drain.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(
+        draining, "choose_orchestrators", lambda *_given: {"kubernetes": Played("held")}
+    )
+    given = {"state": "in_service", "by": ["kubernetes"], "policy": "always", "unknown": "drain"}
+    args = {**ARGS, **given, "timeout": 60, "results": "r", "drained": "d", "commands": {}}
+    monkeypatch.setattr(
+        arguments, "read_task_options", lambda *_given: args | {"driver_changes": False}
+    )
+    action = object.__new__(action_drain.ActionModule)
+    action._task = types.SimpleNamespace(check_mode=check, args={})
+    action._connection = action._loader = action._templar = None
+    monkeypatch.setattr(action_drain.ActionBase, "run", lambda *_given: {})
+    told = {"d": {"outcome": drained, "by": ["kubernetes"]}}
+    found = action.run(task_vars=told)
+    assert found.get("outcome", "") == outcome, found
+    assert bool(found.get("failed")) == (not outcome)
 
 
 def test_an_api_that_stays_out_of_reach_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
