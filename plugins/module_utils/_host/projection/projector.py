@@ -140,6 +140,17 @@ class _FileWork(object):
             }
         )
 
+    def note_line(self, path, at, line):
+        self.withheld.append(
+            {
+                "path": path,
+                "kind": "string",
+                "line": self.get_line(at),
+                "span": [at, at + len(line)],
+                "data": line,
+            }
+        )
+
     def project_members(self, path, table):
         for member in table.inner:
             names = [name for name, _start, _end in member.parts]
@@ -321,8 +332,12 @@ def _flags(data, places, _comments):
     return work.finish_projection()
 
 
-_YAML_KEY = r"[\"']?([A-Za-z_][\w.-]*)[\"']?:(?:[ \t]|\Z)"
+_YAML_KEY = r"[\"']?([A-Za-z_][\w.-]*)[\"']?[ \t]*:(?:[ \t]|\Z)"
 _YAML_REMARK = r"[ \t]#.*\Z"
+_YAML_MARKER = r"(?:---|\.\.\.)(?:[ \t]+|\Z)"
+# What may hold any key: braces, a key by `?`, one with escapes, a merged or a tagged table.
+_YAML_ANY_KEY = r"[{?&*!]|<<[ \t]*:|\"[^\"]*\\"
+_BOM = "\xef\xbb\xbf"
 
 
 def _project_yaml_lines(data, places, _comments):
@@ -330,7 +345,8 @@ def _project_yaml_lines(data, places, _comments):
     listed.
 
     A listed key whose value is written in another way (an anchor, a block, braces) is withheld,
-    since that value cannot be shown.
+    since that value cannot be shown. So is each listed key in a place whose keys are written in
+    another way. Readers take the first document, so nothing of a second one is shown.
     """
     placeholders.require_readable_size(data)
     work, at, above = _FileWork(data, places), 0, _Above(places)
@@ -338,6 +354,8 @@ def _project_yaml_lines(data, places, _comments):
         body = line.rstrip("\r\n")
         plain = re.sub(_YAML_REMARK, "", body).rstrip(" \t")
         path = above.get_path(plain)
+        for lost in above.list_lost_paths(plain):
+            work.note_line(lost, at, body)
         match = re.match(_YAML_LINE, plain.lstrip(" "))
         if path and (
             above.opens(path, plain) or (match and _show_listed_value(places, path, match))
@@ -354,14 +372,7 @@ def _project_yaml_lines(data, places, _comments):
                 selection.get_listed_shape(places, path) is not None
                 or selection.is_on_the_way(places, path)
             ):
-                place = {
-                    "path": path,
-                    "kind": "string",
-                    "line": work.get_line(at),
-                    "span": [at, at + len(body)],
-                    "data": body,
-                }
-                work.withheld.append(place)
+                work.note_line(path, at, body)
         at += len(line)
     return work.finish_projection()
 
@@ -373,9 +384,18 @@ class _Above(object):
         self.places = places
         self.key = None
         self.indent = 0
+        self.begun = self.over = False  # the first document
+        self.lost = []  # listed paths that were told of
 
     def get_path(self, line):
         """Return the path of the key on this line; None if the line has no key that counts."""
+        line = _strip_start(line)
+        if re.match(_YAML_MARKER, line):
+            self.over = self.over or self.begun
+        elif line and line[0] not in "#%":
+            self.begun = True
+        if self.over:
+            return None
         indent = len(line) - len(line.lstrip(" "))
         match = re.match(_YAML_KEY, line.lstrip(" "))
         if line and not indent:
@@ -384,9 +404,31 @@ class _Above(object):
         self.indent = self.indent or indent
         return [self.key, match.group(1)] if match and self.key and indent == self.indent else None
 
+    def list_lost_paths(self, line):
+        """Return the listed paths that may be on this line, whose keys are not read. Each is told
+        of once.
+        """
+        line = _strip_start(line)
+        if not self.over and re.match(_YAML_MARKER, line):
+            line = re.sub(_YAML_MARKER, "", line)
+            self.begun = self.begun or bool(line)
+        inner = line.lstrip(" ")
+        indent = len(line) - len(inner)
+        if self.over or indent not in (0, self.indent) or not re.match(_YAML_ANY_KEY, inner):
+            return []
+        lost = [path for path, _shape in self.places if not indent or path[0] == self.key]
+        fresh = [path for path in lost if path not in self.lost]
+        self.lost += fresh
+        return fresh
+
     def opens(self, path, line):
         """Tell whether the line has only a key under which something is listed."""
         return len(path) == 1 and line.endswith(":") and selection.is_on_the_way(self.places, path)
+
+
+def _strip_start(line):
+    """Return a line without the mark that may begin a file of UTF-8."""
+    return line[len(_BOM) :] if line.startswith(_BOM) else line
 
 
 def _show_listed_value(places, path, found):

@@ -179,6 +179,7 @@ def test_a_text_that_is_not_json_is_told_by_a_code_and_a_line(text, code, line):
 
 
 KUBELET = [[["driver"], "name"], [["gates", "One"], "bool"]]
+EVERY = [place for place, _shape in KUBELET]
 
 
 @pytest.mark.parametrize(
@@ -198,6 +199,24 @@ KUBELET = [[["driver"], "name"], [["gates", "One"], "bool"]]
         ("gates:\nb:\n  One: true\n", "gates:\n#x\n#xxxxxxxxxx\n", []),
         ("gates: {One: true}\n", "#xxxxxxxxxxxxxxxxx\n", [["gates"]]),
         ("gates:\n  One: pw\n", "gates:\n#xxxxxxxx\n", [["gates", "One"]]),
+        ("driver : pw\n", "#xxxxxxxxxx\n", [["driver"]]),
+        ("\ufeffdriver: pw\n", "#xxxxxxxxxxxx\n", [["driver"]]),
+        ("\ufeff# pw\ndriver: systemd\n", "#xxxxxx\ndriver: systemd\n", []),
+        # any key may be in these
+        ("# pw\n{driver: pw,\n a: b}\n", "#xxx\n#xxxxxxxxxxx\n#xxxxx\n", EVERY),
+        ("--- {driver: pw}\n", "#xxxxxxxxxxxxxxx\n", EVERY),
+        ("? driver\n: pw\n? b\n: c\n", "#xxxxxxx\n#xxx\n#xx\n#xx\n", EVERY),
+        ('"dri\\x76er": pw\n', "#xxxxxxxxxxxxxx\n", EVERY),
+        ("a: &a\n  driver: pw\n<<: *a\n", "#xxxx\n#xxxxxxxxxxx\n#xxxxx\n", EVERY),
+        ("gates:\n  {One: true}\n", "gates:\n#xxxxxxxxxxxx\n", EVERY[1:]),
+        ("gates:\n  <<: *a\n", "gates:\n#xxxxxxx\n", EVERY[1:]),
+        # and not in these
+        ("b:\n  {driver: pw}\n  ? c\n", "#x\n#xxxxxxxxxxxxx\n#xxxx\n", []),
+        ('b: [\n "c"\n]\n- d\n"e f": g\nh+: i\n', "#xxx\n#xxx\n#\n#xx\n#xxxxxxx\n#xxxx\n", []),
+        # a second document
+        ("%YAML 1.1\n---\n# pw\ndriver: systemd\n", "#xxxxxxxx\n#xx\n#xxx\ndriver: systemd\n", []),
+        ("b: c\n---\ndriver: systemd\n", "#xxx\n#xx\n#xxxxxxxxxxxxxx\n", []),
+        ("driver: systemd\n...\n{driver: pw}\n", "driver: systemd\n#xx\n#xxxxxxxxxxx\n", []),
     ],
 )
 def test_of_yaml_one_level_below_a_key_is_shown_and_what_is_listed_and_not_shown_is_told(

@@ -151,6 +151,10 @@ def test_pods_count_more_than_settings() -> None:
             "query.timeout",
         ),
         ({FILE: "cgroupDriver: &driver systemd\n"}, None, "content.value-not-sent"),
+        # JSON as a template writes it
+        ({FILE: f"# Ansible managed\n{JSON}\n"}, None, "content.value-not-sent"),
+        ({FILE: f"---\n{JSON}\n"}, None, "content.value-not-sent"),
+        ({FILE: "cgroupDriver : systemd\n"}, None, "content.value-not-sent"),
         ({FILE: "cgroupDriver: own\n"}, None, "kubernetes.cgroup-driver-unknown"),
         ({FILE: '{"cgroupDriver": '}, None, "kubernetes.kubelet-config-unreadable"),
         ({}, None, "kubernetes.kubelet-config-unreadable"),
