@@ -16,7 +16,14 @@ GPUS = "/opt/fakegpu/proc/driver/nvidia/gpus"
 UNKNOWN = f"sed -i -E '/^GPU UUID/s/GPU-.*/GPU-????????-????-????-????-????????????/' {GPUS}/*/information"
 # A change that has nothing to do with the CDI spec.
 OTHER_MODE = """sed -i 's/^mode = .*/mode = "legacy"/' /etc/nvidia-container-runtime/config.toml"""
-REPOSITORY = [{"hosts": "all", "gather_facts": False, "roles": ["gpufleet.nvidia.toolkit"]}]
+REPOSITORY = [
+    {
+        "hosts": "all",
+        "gather_facts": False,
+        "roles": ["gpufleet.nvidia.toolkit"],
+        "vars": {"gpufleet_packages": "ignore"},
+    }
+]
 
 
 @dc.dataclass(frozen=True)

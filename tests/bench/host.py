@@ -80,7 +80,12 @@ class Look:
     engine: str
     first: float  # compiled there
     milliseconds: float  # with the compiled form that the host has kept
+    started: float  # of its Python alone, which shows the machine's pace
     aim: float = 50.0
+
+    @property
+    def ratio(self) -> float:
+        return self.milliseconds / self.started
 
 
 @dc.dataclass(frozen=True)
@@ -170,25 +175,24 @@ def sent(victim: Victim) -> tuple[Sent, Sent]:
     )
 
 
-def cost(victim: Victim, script: bytes) -> tuple[float, float]:
-    """Milliseconds: when it is compiled there, and when the compiled form is there."""
-    found = []
-    for base in (None, wire.job(script)["base"]):
-        given = wire.with_job(script, {**wire.job(script), "base": base})
-        done = victim.lab.exec(victim.name, ["sh", "-c", "cat >/run/bench-script"], stdin=given)
-        assert done.returncode == 0, done.stderr
-        victim.shell(f"cat >/run/bench-cost.py <<'EOF'\n{COST}\nEOF")
-        words = shlex.join(
-            [
-                "python3",
-                "/run/bench-cost.py",
-                "/run/bench-script",
-                str(LOOKS),
-                json.dumps(wire.argv("/usr/bin/python3")),
-            ]
-        )
-        found.append(1000 * float(json.loads(victim.shell(words))))
-    return found[0], found[1]
+def cost(victim: Victim, script: bytes) -> tuple[float, float, float]:
+    """Milliseconds: when it is compiled there, when the compiled form is there, and for a start of
+    Python alone.
+    """
+    bases = (None, wire.job(script)["base"])
+    scripts = [wire.with_job(script, {**wire.job(script), "base": base}) for base in bases]
+    there = wire.argv("/usr/bin/python3")
+    first, kept = (run_often(victim, one, there) for one in scripts)
+    return first, kept, run_often(victim, b"", [*there[: there.index("-c")], "-c", "pass"])
+
+
+def run_often(victim: Victim, script: bytes, program: list[str]) -> float:
+    """Return the milliseconds that a program takes on the host with this input."""
+    done = victim.lab.exec(victim.name, ["sh", "-c", "cat >/run/bench-script"], stdin=script)
+    assert done.returncode == 0, done.stderr
+    victim.shell(f"cat >/run/bench-cost.py <<'EOF'\n{COST}\nEOF")
+    words = ["python3", "/run/bench-cost.py", "/run/bench-script", str(LOOKS), json.dumps(program)]
+    return 1000 * float(json.loads(victim.shell(shlex.join(words))))
 
 
 def look(victim: Victim) -> Look:

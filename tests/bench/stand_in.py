@@ -20,6 +20,7 @@ PLACE = "/opt/bench"
 KEPT = PLACE + "/answers.json"
 PYTHON = "/usr/bin/python3"
 RECORDED = "record"
+TRANSACTION = "transaction.entry"
 PONG = '{"changed": false, "ping": "pong", "invocation": {"module_args": {"data": "pong"}}}'
 
 
@@ -31,7 +32,11 @@ def read_job(script):
 
 
 def name_question(job):
-    """Return the name of a job's answer. Looks differ by what they ask, and every other program runs once."""
+    """Return the name of a job's answer. Looks differ by what they ask, a transaction by whether it only
+    checks, and every other program runs once.
+    """
+    if job["main"] == TRANSACTION and job["request"].get("check"):
+        return TRANSACTION + " check"
     if job["main"] != "observe":
         return str(job["main"])
     asked = json.dumps(job["request"]["questions"], sort_keys=True)
@@ -45,7 +50,7 @@ def keep_answer(name, marker, text):
         with open(KEPT, encoding="utf-8") as handle:
             kept = json.load(handle)
     answers = [row[len(marker) :] for row in text.splitlines() if row.startswith(marker)]
-    phase = "after" if "transaction.entry" in kept.get("before", {}) else "before"
+    phase = "after" if TRANSACTION in kept.get("before", {}) else "before"
     kept.setdefault(phase, {})[name] = answers[0]
     with open(KEPT, "w", encoding="utf-8") as handle:
         json.dump(kept, handle)
@@ -80,7 +85,7 @@ def main():
         return done.returncode
     mark = os.path.join(home, "changed")
     print(job["marker"] + find_answer(name, host, os.path.exists(mark)))
-    if job["main"] == "transaction.entry":
+    if name == TRANSACTION:
         with open(mark, "w", encoding="utf-8"):
             pass
     return 0

@@ -234,15 +234,6 @@ def boot(lab: Lab) -> None:
         [{"hosts": "all", "gather_facts": False, "roles": ["gpufleet.nvidia.toolkit"]}],
         variables=onlab.repository(),
     )
-    fleet.play(
-        [
-            {
-                "hosts": "all",
-                "gather_facts": False,
-                "tasks": [{"gpufleet.nvidia.toolkit_packages": {}}],
-            }
-        ]
-    )
     interpreter = {"ansible_python_interpreter": f"{stand_in.PLACE}/{stand_in.RECORDED}/python3"}
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
         done_run = fleet.play(

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 
 from tests.bench import __main__ as bench
-from tests.bench import bounds, fleet, table, whole, worst
+from tests.bench import bounds, fleet, stand_in, table, whole, worst
 from tests.bench.fleet import Scale
 from tests.bench.host import Outage
 from tests.bench.planner import Speed
@@ -28,7 +29,7 @@ PROGRAMS = sorted(
     for path in (ROOT / "tests" / "bench").glob("[a-z]*.py")
     if '__name__ == "__main__"' in path.read_text(encoding="utf-8") and path.stem != "stand_in"
 )
-ONE = Speed("a converged host", 3.0, 4.5)
+ONE = Speed("a converged host", 3.0, 4.5, 1.5)
 WHOLE = [
     whole.Whole(playbook, state, hosts, 1, 60.0, 50.0)
     for playbook, state in (("plan", whole.DUE), ("plan", whole.DONE), ("rollout", whole.DUE))
@@ -102,7 +103,13 @@ def test_what_has_been_measured_is_told(
     assert ends(how, "--write", *arguments) == 1
     said = capsys.readouterr()
     assert "1 of 9: the first thing ..." in said.out
-    assert "| a converged host  | 4.5 | 3   | 5.8   |" in said.out
+    (row,) = [line for line in said.out.splitlines() if line.startswith("| a converged host ")]
+    assert [cell.strip() for cell in row.strip("|").split("|")][:4] == [
+        ONE.what,
+        "4.5",
+        "3",
+        "3.00",
+    ]
     assert "SSH operations" not in said.out, "a table without rows"
     assert said.err == f"bench: not all was measured: {why}\n"
     assert list(tmp_path.iterdir()) == [], "the page has all or is not written"
@@ -111,13 +118,12 @@ def test_what_has_been_measured_is_told(
 def test_a_row_above_its_bound_fails_the_bench(
     ends: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "BOUNDS", {"planner, a converged host": 4.4})
+    monkeypatch.setattr(bounds, "BOUNDS", {"planner, a converged host": 2.9})
     assert ends(lambda: None) == 1
     said = capsys.readouterr()
-    assert "| a converged host  | 4.5 | 3   | 4.4   |" in said.out
-    assert (
-        said.err == "bench: above its bound: planner, a converged host: 4.5, with a bound of 4.4\n"
-    )
+    assert "| 3.00 " in said.out
+    assert "| 2.9 " in said.out
+    assert said.err == "bench: above its bound: planner, a converged host: 3, with a bound of 2.9\n"
 
 
 def test_the_page_explains_the_tables_as_the_bench_does() -> None:
@@ -159,6 +165,12 @@ def test_a_bound_is_one_of_a_row_that_the_bench_measures() -> None:
         ),
     }
     assert {row.partition(": ")[0] for row in bounds.BOUNDS} <= known
+
+
+@pytest.mark.parametrize("program", transport.PROGRAMS)
+def test_a_program_that_is_sent_to_each_host_stays_small(program: str) -> None:
+    sent = transport.build_interpreter_input(program, {}, "marker:", keep=True)
+    assert len(sent) <= bounds.PROGRAM_BYTES[program]
 
 
 def test_nothing_measured_is_no_table() -> None:
@@ -207,6 +219,22 @@ def test_a_played_rollout_goes_through_all_its_steps(tmp_path: Path) -> None:
         True,
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("job", "name"),
+    [
+        ({"main": "transaction.entry", "request": {"check": True}}, "transaction.entry check"),
+        ({"main": "transaction.entry", "request": {"check": False}}, "transaction.entry"),
+        ({"main": "transaction.entry", "request": {}}, "transaction.entry"),
+        ({"main": "container_test.entry", "request": {}}, "container_test.entry"),
+    ],
+)
+def test_a_check_of_a_change_is_no_change_to_the_host_that_stands_in(
+    job: dict[str, Any], name: str
+) -> None:
+    """A plan that has its files judged by the host would otherwise leave it as desired."""
+    assert stand_in.name_question(job) == name
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
