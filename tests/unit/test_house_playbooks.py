@@ -16,8 +16,14 @@ from ansible_collections.gpufleet.nvidia.plugins.action import playbook_step
 
 from tests.unit.plugin_sources import ROOT
 
-FILES = sorted(path for room in ("playbooks", "roles") for path in (ROOT / room).rglob("*.yml"))
-STEP = "gpufleet.nvidia.playbook_step"
+FILES = {
+    path: yaml.safe_load(path.read_text()) or []
+    for room in ("playbooks", "roles")
+    for path in sorted((ROOT / room).rglob("*.yml"))
+}
+BOOKS = ROOT / "playbooks"
+HERE = "gpufleet.nvidia."
+STEP = f"{HERE}playbook_step"
 
 
 def list_step_tasks(value: Any, once: bool = False) -> Iterator[tuple[str, bool]]:
@@ -36,7 +42,7 @@ def list_step_tasks(value: Any, once: bool = False) -> Iterator[tuple[str, bool]
 
 
 def map_step_tasks() -> dict[Path, list[tuple[str, bool]]]:
-    found = {path: list(list_step_tasks(yaml.safe_load(path.read_text()))) for path in FILES}
+    found = {path: list(list_step_tasks(value)) for path, value in FILES.items()}
     return {path: steps for path, steps in found.items() if steps}
 
 
@@ -80,8 +86,8 @@ def test_what_is_kept_for_the_next_play_is_kept_where_it_is_read() -> None:
     """
     keepers = {
         (str(path.relative_to(ROOT)), task["delegate_to"])
-        for path in FILES
-        for task in list_tasks(yaml.safe_load(path.read_text()) or [])
+        for path, value in FILES.items()
+        for task in list_tasks(value)
         if task.get("delegate_facts")
     }
     assert {keeper for _path, keeper in keepers} == {KEEPER}
@@ -93,14 +99,90 @@ def test_what_is_kept_for_the_next_play_is_kept_where_it_is_read() -> None:
 
 def test_no_setting_of_a_user_decides_which_hosts_a_play_goes_on_with() -> None:
     """`strategy` and `any_errors_fatal` of an ansible.cfg count for a play that names none. The gates
-    of this collection decide, by settings of their own.
+    of this collection decide, by settings of their own. `gathering` of one would ask each host for
+    facts that nothing reads.
     """
-    own = {"strategy": "ansible.builtin.linear", "any_errors_fatal": False}
-    plays = [
-        play
-        for path in (*(ROOT / "playbooks").glob("*.yml"), *(ROOT / "playbooks/plays").glob("*.yml"))
-        for play in yaml.safe_load(path.read_text())
-        if "hosts" in play
+    own = {"strategy": "ansible.builtin.linear", "any_errors_fatal": False, "gather_facts": False}
+    wrong = [
+        play["name"]
+        for plays in map_plays().values()
+        for play in plays
+        if {key: play.get(key) for key in own} != own
     ]
-    wrong = [play["name"] for play in plays if {key: play.get(key) for key in own} != own]
+    assert wrong == []
+
+
+def map_plays() -> dict[str, list[dict[str, Any]]]:
+    """Return the plays of each playbook, without the playbooks that it imports."""
+    books = [path for path in FILES if path.parent in (BOOKS, BOOKS / "plays")]
+    return {path.stem: [play for play in FILES[path] if "hosts" in play] for path in books}
+
+
+CHECK = f"{HERE}variables_check"
+
+
+def test_each_playbook_checks_the_variables_before_anything_else() -> None:
+    """Once for all hosts, and whatever tags the user names: the check says that there are none."""
+    settings = {"run_once": True, "tags": "always"}
+    wrong = {
+        name: first
+        for name, plays in map_plays().items()
+        if name != "end"  # the last play of other playbooks
+        for first in plays[0]["tasks"][:1]
+        if CHECK not in first or {key: first.get(key) for key in settings} != settings
+    }
+    assert wrong == {}
+
+
+def test_a_role_is_included_without_the_check_by_ansible() -> None:
+    """Ansible's own check prints the whole specification of a role for each host."""
+    roles = [
+        options
+        for value in FILES.values()
+        for task in list_tasks(value)
+        for kind in ("include_role", "import_role")
+        if (options := task.get(f"ansible.builtin.{kind}"))
+    ]
+    assert {options["name"].rpartition(".")[0] for options in roles} == {HERE.rstrip(".")}
+    wrong = {options["name"] for options in roles if options.get("rolespec_validate") is not False}
+    assert wrong == ONE_HOST
+
+
+# Roles that run on the controller alone.
+ONE_HOST = {f"{HERE}awx", f"{HERE}bundle"}
+
+
+def list_once(value: Any, once: bool = False) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Yield each task, and whether run_once counts for it."""
+    for one in value:
+        inner = one.get("run_once", once) is True
+        yield one, inner
+        for key in ("tasks", "block", "rescue", "always"):
+            yield from list_once(one.get(key) or (), inner)
+
+
+# What acts once for the whole play, beside steps: what bypasses the loop over hosts, what waits or
+# asks a person, and what the next play reads from one host.
+ONCE = {
+    "ansible.builtin.assert",
+    "ansible.builtin.pause",
+    "ansible.builtin.set_fact",
+    *(
+        HERE + path.stem
+        for path in (ROOT / "plugins/action").glob("*.py")
+        if "BYPASS_HOST_LOOP = True" in path.read_text()
+    ),
+}
+
+
+def test_what_acts_once_for_the_play_says_so() -> None:
+    """In a block, ansible-core 2.16 otherwise stops only the first host of the batch."""
+    assert f"{HERE}failed_hosts_check" in ONCE
+    wrong = [
+        (str(path.relative_to(ROOT)), task["name"])
+        for path, value in FILES.items()
+        if "meta" not in path.parts
+        for task, once in list_once(value)
+        if ONCE & set(task) and not once
+    ]
     assert wrong == []
