@@ -693,15 +693,15 @@ def list_ours() -> Iterator[tuple[str, Task, str, dict[str, Any]]]:
 OURS = list(list_ours())
 
 
-def list_options(kind: str) -> set[str]:
-    if kind in ("hand_over", "keep_failure") or kind.startswith("rollout_"):
-        return {*arguments.derive_step_spec(kind), "step"}
-    return set(arguments.derive_argument_spec(kind))
+def derive_spec(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    if "step" in options:
+        return arguments.derive_step_spec(kind)
+    return dict(arguments.derive_argument_spec(kind))
 
 
 def expect_left_out(file: str, name: str, kind: str) -> set[str]:
     if kind == "host_info":
-        return list_options(kind) - LOOK_FOR_TOOLKIT
+        return set(arguments.derive_argument_spec(kind)) - LOOK_FOR_TOOLKIT
     converges = kind == "hand_over" and file.startswith("tasks/hand_over_to_")
     own = {"rollout"} if converges else LEFT_OUT.get((file, name), set())
     return own | NEVER.get(kind, set())
@@ -712,13 +712,26 @@ def test_a_task_leaves_out_no_option_that_it_should_hand_on() -> None:
     wrong = {
         (file, task["name"]): sorted(left ^ wanted)
         for file, task, kind, options in OURS
-        if (left := list_options(kind) - set(options))
+        if (left := set(derive_spec(kind, options)) - set(options))
         != (wanted := expect_left_out(file, task["name"], kind))
         # one that names the file that it writes
         and (file, kind) != ("bundle", "variables_check")
     }
     assert wrong == {}
     assert set(LEFT_OUT) <= {(file, task["name"]) for file, task, _kind, _options in OURS}
+
+
+def test_an_option_that_no_variable_decides_has_one_of_its_choices() -> None:
+    wrong = [
+        (file, task["name"], option, value)
+        for file, task, kind, options in OURS
+        for option, spec in derive_spec(kind, options).items()
+        if (value := options.get(option)) is not None
+        and "choices" in spec
+        and "{{" not in str(value)
+        and value not in spec["choices"]
+    ]
+    assert wrong == []
 
 
 def test_an_option_is_handed_the_variable_of_its_name() -> None:

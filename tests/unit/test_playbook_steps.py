@@ -1,8 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""For each task on a host: a host that is lost there stays in the run, or leaves it. One that stays
-is shown by the table and judged by a gate, so its result must be kept.
+"""The tasks that each playbook comes to, through its includes. For each task on a host: a host that
+is lost there stays in the run, or leaves it. One that stays is shown by the table and judged by a
+gate, so its result must be kept.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from pathlib import PurePath
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import steps_of_batch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    steps_of_batch,
+    variables,
+)
 
 from tests.unit.playbook_tasks import FILES, INSIDE, Task, name_file
 
@@ -27,6 +31,7 @@ OWN = "your tasks "
 STAYS, LEAVES = True, False
 LOOK, CONVERGE, VERIFY = "Look at the host", "Converge the host", "Verify the host"
 TOOLKIT_WAITS = "Wait until neither a process nor a pod of the toolkit is on the host"
+REPORT = {"Show the fleet", "Write the report", "Keep the hosts that need attention"}
 # playbook -> task on a host -> a host that is lost there
 LOST = {
     # Of a fleet that must be uniform, a lost host is counted by the gate before the first wave.
@@ -85,6 +90,39 @@ FAILURE_IS_READ_LATER = {
         "See in which state the node is",
     },
 }
+# What a run does after a failure, and what it does in any case: playbook -> section -> tasks.
+# After a failure each host says why, and one that was drained stays out of service.
+SECTIONS: dict[str, dict[str, set[str]]] = {
+    "rollout": {
+        "rescue": {
+            "Keep what went wrong",
+            "Keep the failure",
+            "Leave the host out of service, with the reason",
+        }
+    },
+    # What takes over goes back to where it was.
+    "hand_over": {
+        "rescue": {
+            "Keep what went wrong",
+            "Put the host back into service",
+            "Keep what went wrong then",
+            "Leave the host out of service, with the reason",
+            "See in which state the node is",
+            "Say so, and end here",
+        }
+    },
+    "rollback": {
+        "always": {
+            "Show what will be taken back, which engines restart, and which containers end",
+            *REPORT,
+        }
+    },
+    "kubernetes": {"always": {"Render what the clusters need", *REPORT}},
+    "images": {"always": {"Show the fleet", "End without success"}},
+    **{name: {"always": REPORT} for name in ("site", "refresh_cdi", "plan", "verify", "report", "journal")},
+    "awx": {},
+    "bundle": {},
+}  # fmt: skip
 KEYWORDS = ("ignore_unreachable", "ignore_errors")
 INCLUDES = ("include_role", "import_role", "include_tasks", "import_tasks")
 BATCH = steps_of_batch.choose_files(
@@ -108,18 +146,22 @@ Step = tuple[str, Task, Mapping[str, Any]]
 
 
 def list_steps(file: str, entries: list[Task], around: Mapping[str, Any]) -> Iterator[Step]:
-    """Yield the name of each task that a file may come to, the task, and the keywords that count
-    for it: the nearest ones.
+    """Yield the name of each play, block and task that a file may come to, itself, and the keywords
+    that count for it: the nearest ones, and the section that it is in.
     """
     for entry in entries:
         counts = {**around, **{key: entry[key] for key in KEYWORDS if key in entry}}
-        kind = next((kind for kind in INCLUDES if f"ansible.builtin.{kind}" in entry), "")
+        yield entry.get("name", ""), entry, counts
+        kind = find_include(entry)
         if kind:
             yield from list_included(file, entry, kind, around, counts)
-        elif not any(key in entry for key in INSIDE):
-            yield entry["name"], entry, counts
         for key in INSIDE:
-            yield from list_steps(file, entry.get(key) or [], counts)
+            section = {"section": key} if key in ("rescue", "always") else {}
+            yield from list_steps(file, entry.get(key) or [], {**counts, **section})
+
+
+def find_include(entry: Task) -> str:
+    return next((kind for kind in INCLUDES if f"ansible.builtin.{kind}" in entry), "")
 
 
 def list_included(
@@ -152,6 +194,15 @@ def list_names(file: str, options: Mapping[str, Any], loop: Any) -> list[str]:
 
 
 STEPS = {playbook: list(list_steps(playbook, FILES[playbook], {})) for playbook in LOST}
+# Without what has tasks inside.
+TASKS = {
+    playbook: [
+        (name, entry, counts)
+        for name, entry, counts in steps
+        if not find_include(entry) and not any(key in entry for key in INSIDE)
+    ]
+    for playbook, steps in STEPS.items()
+}
 
 
 def is_on_host(name: str, task: Task) -> bool:
@@ -173,7 +224,7 @@ def test_each_playbook_is_here() -> None:
 
 @pytest.mark.parametrize("playbook", LOST)
 def test_a_lost_host_stays_in_the_run_or_leaves_it(playbook: str) -> None:
-    steps = [(name, counts) for name, task, counts in STEPS[playbook] if is_on_host(name, task)]
+    steps = [(name, counts) for name, task, counts in TASKS[playbook] if is_on_host(name, task)]
     stays = {(name, counts.get("ignore_unreachable", False)) for name, counts in steps}
     assert stays == set(LOST[playbook].items())
 
@@ -183,7 +234,7 @@ def test_the_result_of_a_task_that_keeps_a_lost_host_is_kept(playbook: str) -> N
     """Otherwise nothing would say later that the host was lost."""
     lost = [
         name
-        for name, task, counts in STEPS[playbook]
+        for name, task, counts in TASKS[playbook]
         if is_on_host(name, task) and counts.get("ignore_unreachable") and "register" not in task
     ]
     # the catalogue is read on the controller, without a host
@@ -192,5 +243,62 @@ def test_the_result_of_a_task_that_keeps_a_lost_host_is_kept(playbook: str) -> N
 
 @pytest.mark.parametrize("playbook", LOST)
 def test_a_failure_stops_a_host_unless_it_is_read_later(playbook: str) -> None:
-    names = {name for name, _task, counts in STEPS[playbook] if counts.get("ignore_errors")}
+    names = {name for name, _task, counts in TASKS[playbook] if counts.get("ignore_errors")}
     assert names == FAILURE_IS_READ_LATER.get(playbook, set())
+
+
+@pytest.mark.parametrize("playbook", SECTIONS)
+def test_a_run_says_what_went_wrong_and_reports_in_any_case(playbook: str) -> None:
+    found: dict[str, set[str]] = {}
+    for name, _task, counts in TASKS[playbook]:
+        if "section" in counts:
+            found.setdefault(counts["section"], set()).add(name)
+    assert found == SECTIONS[playbook]
+
+
+def list_texts(value: Any) -> Iterator[str]:
+    """Yield the texts of a play, block or task, without what is inside of it or registered by it."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            if key not in (*INSIDE, "register"):
+                yield from list_texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from list_texts(one)
+    elif isinstance(value, str):
+        yield value
+
+
+def list_names_given(entry: Task) -> set[str]:
+    """Return the names under which a task leaves something for those after it, or inside it."""
+    return {
+        *([entry["register"]] if "register" in entry else []),
+        *entry.get("vars", {}),
+        *entry.get("ansible.builtin.set_fact", {}),
+        *entry.get("loop_control", {}).values(),
+    }
+
+
+@pytest.mark.parametrize("playbook", LOST)
+def test_what_a_playbook_reads_of_a_run_one_of_its_tasks_has_left(playbook: str) -> None:
+    """A result of another name is undefined, and most conditions take that for a good one."""
+    read = {
+        name
+        for _name, entry, _counts in STEPS[playbook]
+        for text in list_texts(entry)
+        for name in re.findall(r"\bgpufleet_\w+", text)
+    }
+    given = {name for _name, entry, _counts in STEPS[playbook] for name in list_names_given(entry)}
+    assert sorted((read & variables.RESULTS) - given) == []
+
+
+# What a run leaves for AWX and those who read its statistics, by code.
+BY_CODE = {"gpufleet_totals", "gpufleet_rollout_result", "gpufleet_rollout_totals"}
+
+
+def test_each_result_that_is_known_is_left_by_a_task() -> None:
+    """The steps that are code read results by their names, too."""
+    entries = [entry for steps in STEPS.values() for _name, entry, _counts in steps]
+    given = {name for entry in entries for name in list_names_given(entry)}
+    role_only = {"gpufleet_repository_result", "gpufleet_toolkit_result"}
+    assert variables.RESULTS - given == BY_CODE | role_only
