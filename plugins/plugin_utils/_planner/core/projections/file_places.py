@@ -47,7 +47,7 @@ EMPTY_OR_NOT: Keep = {"format": "text", "patterns": []}
 # The kubelet's own: which engine it uses, and which driver of control groups.
 KUBELET_CONFIG: Keep = {"format": "yaml", "places": [
     [["containerRuntimeEndpoint"], "address"], [["cgroupDriver"], "name"], [["featureGates", "KubeletCgroupDriverFromCRI"], "bool"],
-    [["featureGates", "DynamicResourceAllocation"], "bool"],
+    [["featureGates", "DynamicResourceAllocation"], "bool"], [["featureGates", "AllAlpha"], "bool"], [["featureGates", "AllBeta"], "bool"],
 ]}  # fmt: skip
 KUBEADM_FLAGS: Keep = {"format": "flags", "places": [[["container-runtime-endpoint"], "address"]]}
 # Flags of a kubelet within another program, whose values may begin with a variable.

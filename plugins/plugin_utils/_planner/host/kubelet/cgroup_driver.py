@@ -152,7 +152,8 @@ def _asks(facts: kubelet_facts.KubeletFacts, argv: list[str], release: str) -> b
         return True
     if parsed.series < GATE_SINCE:
         return False
-    said = settings.get_feature_gate(facts, argv, GATE)
+    group = settings.ALL_BETA if parsed.series >= GATE_ON else settings.ALL_ALPHA
+    said = settings.get_feature_gate(facts, argv, GATE, group)
     return parsed.series >= GATE_ON if said is None else said
 
 

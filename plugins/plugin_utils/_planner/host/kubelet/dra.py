@@ -187,8 +187,9 @@ def judge_kubelet_for_dra(facts: DraFacts, kubelet: Kubelet) -> DraNeed:
     if release.series >= GATE_LOCKED:
         return build_need(what, True, messages.CLAIMS_KUBELET_ALWAYS.fill(version=kubelet.version))
     argv = facts.kubelet.argv
+    group = settings.ALL_BETA if release.series < GATE_ON else ""
     try:
-        said = settings.get_feature_gate(facts.kubelet, argv, GATE)
+        said = settings.get_feature_gate(facts.kubelet, argv, GATE, group)
     except PlanError as error:  # an unreadable file may contain any setting
         return build_need(what, None, messages.CLAIMS_KUBELET_UNREADABLE.fill(error=str(error)))
     late = release.series >= GATE_ON

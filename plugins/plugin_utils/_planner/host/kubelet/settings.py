@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
 )
 
 GATES = "--feature-gates"
+ALL_ALPHA, ALL_BETA = "AllAlpha", "AllBeta"
 GO_TRUE = ("1", "t", "true")  # strconv.ParseBool, in small letters
 ENDPOINT, ENDPOINT_KEY = "--container-runtime-endpoint", "containerRuntimeEndpoint"
 # pkg/kubelet/apis/config/v1beta1/defaults.go from 1.27 on; before it cmd/kubelet/app/options, from
@@ -60,12 +61,15 @@ def get_engine_socket(facts: kubelet_facts.KubeletFacts) -> str:
     return BUILT_IN_ENDPOINT if release is None or release.series >= BUILT_IN_SINCE else ""
 
 
-def get_feature_gate(facts: kubelet_facts.KubeletFacts, argv: list[str], name: str) -> bool | None:
+def get_feature_gate(
+    facts: kubelet_facts.KubeletFacts, argv: list[str], name: str, group: str
+) -> bool | None:
     """Return the value of a feature gate from the kubelet's flags, otherwise from its files; None if
     none of them sets it.
 
-    The flag may be given several times, and each time adds to the gates. Raise PlanError if a value
-    of it was not sent: any gate may be in it.
+    group: AllAlpha or AllBeta, the gate that sets all of its stage that are not set by their own
+    names (component-base/featuregate). The flag may be given several times, and each time adds to
+    the gates. Raise PlanError if a value of it was not sent: any gate may be in it.
     """
     given = processes.flag_values(argv, GATES)
     if selection.HIDDEN in given:
@@ -73,13 +77,18 @@ def get_feature_gate(facts: kubelet_facts.KubeletFacts, argv: list[str], name: s
     flags = dict(pair.partition("=")[::2] for value in given for pair in value.split(","))
     if name in flags:
         return flags[name].lower() in GO_TRUE
-    every = (
+    every = [
         gates
         for _path, gates in list_settings(facts, argv, "featureGates")
         if isinstance(gates, Mapping)
-    )
-    said = [gates[name] for gates in every if name in gates]
-    return said[0] is True if said else None
+    ]
+    own = next((gates[name] for gates in every if name in gates), None)
+    if own is not None:
+        return own is True
+    if group in flags:
+        return flags[group].lower() in GO_TRUE
+    stage = next((gates[group] for gates in every if group in gates), None)
+    return None if stage is None else stage is True
 
 
 def list_settings(

@@ -91,6 +91,13 @@ CASES: dict[str, tuple[str, tuple[str, ...], dict[str, str], Any, str, str, str]
     "switched off by the first of two flags": (
         "1.32.0", (CONFIG, "--feature-gates=KubeletCgroupDriverFromCRI=false", "--feature-gates=A=true"), {FILE: SET + ON}, CGROUPFS,
         "systemd", STATED, FILE),
+    "switched on with all of its stage": (
+        "1.30.0", (CONFIG, "--feature-gates=AllAlpha=true"), {FILE: SET}, CGROUPFS, "cgroupfs", ASKED, ""),
+    "all of another stage": ("1.30.0", (CONFIG, "--feature-gates=AllBeta=true"), {FILE: SET}, CGROUPFS, "systemd", STATED, FILE),
+    "switched off with all of its stage, by a file": (
+        "1.31.0", (CONFIG,), {FILE: SET + "featureGates:\n  AllBeta: false\n"}, CGROUPFS, "systemd", STATED, FILE),
+    "its own name counts before that of its stage": (
+        "1.31.0", (CONFIG, "--feature-gates=AllBeta=false"), {FILE: SET + ON}, CGROUPFS, "cgroupfs", ASKED, ""),
     "nobody can switch it off from 1.34": ("1.34.0", (CONFIG,), {FILE: SET + OFF}, CGROUPFS, "cgroupfs", ASKED, ""),
     "an unknown release is one of today's": ("", (CONFIG,), {FILE: SET}, CGROUPFS, "cgroupfs", ASKED, ""),
     "the flag before the file": ("1.30.0", (CONFIG, "--cgroup-driver", "cgroupfs"), {FILE: SET}, None, "cgroupfs", STATED, FLAG),

@@ -99,6 +99,8 @@ KUBELETS: dict[str, tuple[dict[str, Any], bool | None, str]] = {
     "off by default before": ({"release": "1.33.4"}, False, "gate-off-by-default"),
     "switched on before": ({"release": "1.33.4", "text": GATES["true"]}, True, "gate-on"),
     "switched on by a flag": ({"release": "1.32.1", "flags": (ON,)}, True, "gate-on"),
+    "switched on with all of its stage": ({"release": "1.33.4", "flags": ("--feature-gates=AllBeta=true",)}, True, "gate-on"),
+    "in no stage from 1.34": ({"flags": ("--feature-gates=AllBeta=false",)}, True, "gate-on-by-default"),
     "too old": ({"release": "1.31.9", "text": GATES["true"]}, False, "kubelet-too-old"),
     "its release is not known": ({"release": ""}, None, "kubelet-release-unknown"),
     "its file cannot be read": ({"release": "1.33.4", "text": None}, None, "gate-unreadable"),
