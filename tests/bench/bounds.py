@@ -35,16 +35,6 @@ BOUNDS: Mapping[str, float] = {
     "bytes of a change, crio-1.34": 66340,
 }
 
-# Program -> the largest number of bytes that it may be with an empty request, as it is sent. A fast
-# test holds these, so a commit that makes a program larger says so.
-PROGRAM_BYTES: Mapping[str, int] = {
-    "observe": 57_600,
-    "transaction": 66_500,
-    "acknowledge": 23_900,
-    "kept_packages": 30_700,
-    "container_check": 26_900,
-}
-
 
 def list_exceeded(rows: Mapping[str, float]) -> list[str]:
     """Return a sentence for each row whose value is above its bound."""

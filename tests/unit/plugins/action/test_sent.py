@@ -31,7 +31,7 @@ PAGE = (ROOT / "docs/packages.md").read_text()
 ROWS = {name: [int(cell.replace(" ", "")) for cell in cells] for name, *cells in ROW.findall(PAGE)}
 # zlib-ng, which some distributions have in zlib's place, compresses source text a little less.
 OTHER_ZLIB = 1.06 if "zlib-ng" in zlib.ZLIB_RUNTIME_VERSION else 1.0
-WHOLE_LOOK = 62_800  # loader, sources and questions
+WHOLE_LOOK = 63_200  # loader, sources and questions
 NEAR = 0.06  # a change has room, and the page is still true
 
 
