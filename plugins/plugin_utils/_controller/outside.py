@@ -16,13 +16,10 @@ import secrets
 import stat
 import subprocess
 from collections.abc import Mapping, Sequence
-from http.client import InvalidURL
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import urlsplit, urlunsplit
 
-from ansible.module_utils.urls import open_url
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     messages,
     named_paths,
@@ -185,6 +182,12 @@ def send_request(address: str, data: bytes | None, headers: Mapping[str, str], m
     A redirect is a failure. urllib follows the redirect of a POST without its data, and a login
     page answers 200 to every request.
     """
+    # these imports take a tenth of an action's start, and few runs send
+    from http.client import InvalidURL
+    from urllib.error import HTTPError
+
+    from ansible.module_utils.urls import open_url
+
     given: dict[str, Any] = {
         "method": method,
         "data": data,
