@@ -26,6 +26,7 @@ is ever replaced.
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 import re
 import string
 from collections.abc import Callable, Iterable, Mapping
@@ -205,7 +206,7 @@ class Sentence:
     why: str = ""
     next: str = ""
 
-    @property
+    @functools.cached_property
     def fields(self) -> frozenset[str]:
         """The names of the values that the templates need."""
         parsed = (string.Formatter().parse(text) for text in (self.what, self.why, self.next))
