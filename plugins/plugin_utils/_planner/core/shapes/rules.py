@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses as dc
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -245,26 +246,29 @@ class TableShape:
     def rule(self) -> str:
         return "a table"
 
+    @functools.cached_property
+    def _rows(self) -> tuple[tuple[str, bool, Shape], ...]:
+        """Each key, whether it may be missing, and its shape. A look reads hundreds of tables."""
+        return tuple(
+            (name.removesuffix("?"), name.endswith("?"), shape)
+            for name, shape in self.fields.items()
+        )
+
     def read(self, value: Any, asked: AskedQuery) -> dict[str, Any]:
         if not is_exactly(value, dict):
             raise BrokenShape(messages.NOT_OF_SHAPE.fill(shape=self.rule))
         fields: dict[str, Any] = {}
-        for name, shape in self.fields.items():
-            key = name.removesuffix("?")
+        for key, may_miss, shape in self._rows:
             if key in value:
-                fields[key] = _read_field(key, shape, value[key], asked)
-            elif key == name:
+                try:
+                    fields[key] = shape.read(value[key], asked)
+                except BrokenShape as broken:
+                    raise broken.place_below(key) from None
+            elif not may_miss:
                 raise BrokenShape(messages.KEY_MISSING.fill(), (key,))
         if self.needs and not any(key in fields for key in self.needs):
             raise BrokenShape(messages.NONE_OF_KEYS.fill(names=", ".join(self.needs)))
         return fields
-
-
-def _read_field(key: str, shape: Shape, value: Any, asked: AskedQuery) -> Any:
-    try:
-        return shape.read(value, asked)
-    except BrokenShape as broken:
-        raise broken.place_below(key) from None
 
 
 @dc.dataclass(frozen=True)
