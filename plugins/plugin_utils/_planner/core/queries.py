@@ -113,13 +113,15 @@ def pack_questions(questions: Sequence[Question]) -> dict[str, Any]:
     and would travel in both directions.
     """
     lists: list[Any] = []
+    numbers: dict[int, int] = {}  # by the object, since most are the same one
 
     def number(keep: Any) -> int:
-        # Most are the same object, and two that differ do so soon; to make their texts takes longer
-        # than the plan.
-        if keep not in lists:
-            lists.append(keep)
-        return lists.index(keep)
+        # Two that differ do so soon; to make their texts takes longer than the plan.
+        if id(keep) not in numbers:
+            if keep not in lists:
+                lists.append(keep)
+            numbers[id(keep)] = lists.index(keep)
+        return numbers[id(keep)]
 
     def short_form(question: Question) -> Question:
         short = {
