@@ -146,12 +146,13 @@ def shorten_source(source: str) -> str:
 
     def shorten_word(found: re.Match[str]) -> str:
         nonlocal depth
-        if found["sign"]:
+        kind = found.lastgroup
+        if kind == "sign":
             return found[0].strip(" ")
-        if found["open"] or found["close"]:
-            depth += 1 if found["open"] else -1
+        if kind in ("open", "close"):
+            depth += 1 if kind == "open" else -1
             return found[0]
-        if found["begin"] is not None and depth:
+        if kind == "begin" and depth:
             return ""
         return _strip_words(found)
 
