@@ -21,6 +21,7 @@ USERS = ("awx_user_name", "tower_user_name")
 # It goes into Slurm's reasons, which scontrol parses, and beside the reason of a transaction,
 # behind a semicolon.
 TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,:/#@+&()_-]{0,99}")
+_ODD = re.compile(r"[^A-Za-z0-9 .@+_\\-]")  # in the name of a user
 
 
 @dc.dataclass(frozen=True)
@@ -57,7 +58,7 @@ def read_change_reference(values: Mapping[str, Any]) -> ChangeReference:
     user = next((str(values[name]) for name in USERS if values.get(name)), "")
     return ChangeReference(
         require_ticket(values.get(VARIABLE)),
-        " ".join(re.sub(r"[^A-Za-z0-9 .@+_\\-]", " ", user).split())[:60],
+        " ".join(_ODD.sub(" ", user).split())[:60],
     )
 
 

@@ -31,6 +31,9 @@ MOST = 1 << 17  # items of a list, or keys of a table, if no smaller number is k
 DEEPEST = 24  # lists and tables in each other, of values whose places a query lists
 ESCAPES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte (PEP 383)
 SURROGATES = re.compile("[\ud800-\udfff]")
+# The rules of texts are compiled by a first value: before Ansible makes a process for each host.
+for _shape in selection.TEXT_RULES:
+    selection.fits_listed_shape(_shape, "")
 AskedQuery = Mapping[str, Any]
 T = TypeVar("T")
 
@@ -79,6 +82,10 @@ class Text:
     pattern: str = ""
     called: str = ""
     bytes: bool = False
+
+    def __post_init__(self) -> None:
+        # `re` keeps it for the processes that Ansible makes later, one for each host's task
+        re.compile(self.pattern)
 
     @property
     def rule(self) -> str:

@@ -71,6 +71,7 @@ DRIVER_ARGUMENT = "--host-driver-version="
 FIRMWARE = re.compile(r"/lib/firmware/(?:updates/)?([^/]*\d[^/]*)/nvidia/")
 GPU_NODE = re.compile(r"/dev/nvidia\d{1,9}")
 CAPABILITY_NODE = re.compile(r"/dev/nvidia-caps/nvidia-cap(\d{1,9})")
+_NUMBERS = re.compile(r"\d+")
 CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 # nvidia-ctk puts each of these in that is there (pkg/nvcdi, control devices). A spec of its unit
 # without one was made too early in a boot.
@@ -442,7 +443,7 @@ def compare_version_cap(spec: Spec, there: SpecHost) -> Iterator[Stale]:
 def compare_toolkit(
     spec: Spec, file: ObservedFile, writer: Writer, there: SpecHost
 ) -> Iterator[Stale]:
-    installed = tuple(int(n) for n in re.findall(r"\d+", there.toolkit)[:3])
+    installed = tuple(int(n) for n in _NUMBERS.findall(there.toolkit)[:3])
     commands = {a for e in list_spec_edits(spec) for h in e.hooks for a in h.args[1:2]}
     ahead = sorted(c for c in commands if installed and HOOK_SINCE.get(c, ()) > installed)
     if ahead:

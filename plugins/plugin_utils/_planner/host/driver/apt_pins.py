@@ -61,6 +61,7 @@ NOT_COMPARED: tuple[str, ...] = ()
 MOST_PINS, MOST_NAMES, MOST_PATTERNS, LONGEST_NAME = 256, 256, 128, 128
 MOST_WILD = 4  # signs that stand for others, of a name
 _WILD = re.compile(r"[*?\[]")
+_EMPTY_LINES, _FIRST_WORD = re.compile(r"\n\n+"), re.compile(r"\w*")
 _SHOWN_NAME = re.compile(r"[\w.+*?\[\]-]+", re.ASCII)  # no regular expression
 _SHOWN_VERSION = re.compile(r"[\w.+~:*?\[\]-]{1,256}", re.ASCII)
 
@@ -202,7 +203,7 @@ def _read_records(text: str) -> Iterator[tuple[Mapping[str, str], Set[str]]]:
     empty line ends a record, and the last field of one name counts.
     """
     lines = [line.removesuffix("\r") for line in text.split("\n") if not line.startswith("#")]
-    for record in re.split(r"\n\n+", "\n".join(lines)):
+    for record in _EMPTY_LINES.split("\n".join(lines)):
         fields: dict[str, str] = {}
         more: set[str] = set()
         last = ""
@@ -221,7 +222,7 @@ def _read_version(pin: str, names: tuple[str, ...]) -> tuple[str, str]:
     """Return the kind of a record, and the pattern of versions that it names, '' for none and for
     one that is not shown. A release * is about all versions of all repositories.
     """
-    kind = re.match(r"\w*", pin)
+    kind = _FIRST_WORD.match(pin)
     word = kind[0].lower() if kind else ""
     value = pin[len(word) :]
     value = value.strip() if value[:1] in (" ", "\t") else ""

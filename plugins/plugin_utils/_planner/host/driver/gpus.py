@@ -67,6 +67,7 @@ CHANNEL = re.compile(CHANNELS + r"(\d{1,9})")
 SWITCH = re.compile(r"/dev/nvidia-nvswitch(?:ctl|\d{1,9})")
 OF_GPU = re.compile(r"/gpu([0-9]{1,9})/mig/")
 BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_BUS_SIGNS = re.compile("[:.]")
 
 
 @dc.dataclass(frozen=True)
@@ -187,7 +188,7 @@ def list_pci_gpus(obs: Observation, p: GpuPaths) -> list[str]:
 
 def get_bus_position(bus: str) -> tuple[int, ...]:
     """Return the place of a PCI address on the bus, for sorting. A domain may have five digits."""
-    return tuple(int(part, 16) for part in re.split("[:.]", bus))
+    return tuple(int(part, 16) for part in _BUS_SIGNS.split(bus))
 
 
 def shorten_bus_id(bus: str) -> str:

@@ -52,6 +52,7 @@ FIRST_GB20B, LAST_GB20B = 0x2E00, 0x2E7F
 # https://github.com/NVIDIA/gpu-admin-tools/blob/main/gpu/devid_names.py
 GRACE = frozenset({0x2342, 0x2343, 0x2345, 0x2348})
 LAST_WITH_OLD_GPUS = 580  # branch
+_DEVICE_ID = re.compile(r"0x[0-9a-fA-F]{4}")
 OPEN_NAME = "Open Kernel Module"  # in /proc/driver/nvidia/version
 # Packages that build or bring the modules, by NVIDIA's, Debian's, Ubuntu's and SUSE's names
 OPEN_PACKAGES = re.compile(
@@ -101,9 +102,7 @@ def read_gpu_kinds(policy: Policy, obs: Observation) -> tuple[GpuKind, ...]:
     ids = {f.path.rsplit("/", 2)[1]: gpus.read_proc_text(f) for f in obs.list_glob_files(pattern)}
     buses = gpus.list_pci_gpus(obs, gpus.get_gpu_paths(policy))
     return tuple(
-        GpuKind(bus, int(ids[bus], 16))
-        for bus in buses
-        if re.fullmatch(r"0x[0-9a-fA-F]{4}", ids.get(bus, ""))
+        GpuKind(bus, int(ids[bus], 16)) for bus in buses if _DEVICE_ID.fullmatch(ids.get(bus, ""))
     )
 
 

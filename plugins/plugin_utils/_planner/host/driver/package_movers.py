@@ -97,6 +97,7 @@ ORIGINS: Mapping[Maker, Mapping[str, str]] = {
     "nvidia": {"o": "NVIDIA", "site": "developer.download.nvidia.com"},
 }
 FIELDS = {"origin": "o"}
+_BETWEEN_NAMES = re.compile(r"[\s,]+")
 # A rule of the blacklist with at most two repeated signs. A host has written it, and a rule of this
 # form is compared in a known time.
 _ONE = r"(?:[^\\()\[\]{}*+?|]|\\[^\w\s]|\[\^?[\w.+-]+\])"
@@ -212,7 +213,7 @@ def parse_excluded(text: str, name: str) -> tuple[str, ...]:
     """Return the packages that a section excludes from every upgrade (dnf.conf(5), excludepkgs)."""
     values = package_locks.parse_section(text, name)
     listed = " ".join(values.get(option, "") for option in ("exclude", "excludepkgs"))
-    return tuple(filter(None, re.split(r"[\s,]+", listed)))
+    return tuple(filter(None, _BETWEEN_NAMES.split(listed)))
 
 
 def list_movers(
