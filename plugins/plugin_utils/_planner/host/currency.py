@@ -123,7 +123,7 @@ KNOWN: Mapping[str, KnownProject] = {
         "2026-11-26",
         "https://kubernetes.io/releases/",
         (
-            "host.kubelet.kubelet",
+            "host.kubelet.settings",
             "host.kubelet.cgroup_driver",
             "host.kubelet.device_plugin",
             "host.kubelet.dra",
