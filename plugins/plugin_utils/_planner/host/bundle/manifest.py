@@ -140,7 +140,7 @@ def parse_manifest(data: str) -> Manifest:
             messages.MANIFEST_SCHEMA.fill(schema=_show_value(top.get("schema")), known=SCHEMA)
         )
     files = {
-        _require_match(RELATIVE, name, "files"): _read_file(name, value)
+        _require_match(RELATIVE, name, "files"): _read_bundle_file(name, value)
         for name, value in _require_manifest_table(top.get("files"), "files").items()
     }
     repositories = tuple(
@@ -213,7 +213,7 @@ def _read_package(value: Any) -> Package:
     )
 
 
-def _read_file(name: str, value: Any) -> BundleFile:
+def _read_bundle_file(name: str, value: Any) -> BundleFile:
     table = _require_manifest_table(value, name)
     size = table.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:

@@ -143,14 +143,14 @@ def read_pins(obs: Observation) -> tuple[Pin, ...]:
     names = sorted(name for name in parts if _COUNTS.fullmatch(name))
     files = [obs.get_file(PIN_FILE), *(parts[name] for name in names)]
     native = _NATIVE_NAMES.get(str(obs.host.get("machine")), "")
-    pins = [pin for file in files for pin in _read_file(file, native)]
+    pins = [pin for file in files for pin in _read_pins_of_file(file, native)]
     # of what comes after very many nothing is known
     rest = [Pin(pin.path, NOT_COMPARED, "", pin.priority) for pin in pins[MOST_PINS:]]
     worst = sorted(rest, key=lambda pin: pin.priority)[-1:]
     return (*_leave_patterns_out(pins[:MOST_PINS]), *worst)
 
 
-def _read_file(file: ObservedFile, native: str) -> tuple[Pin, ...]:
+def _read_pins_of_file(file: ObservedFile, native: str) -> tuple[Pin, ...]:
     """Return the records of a file. One that could not be read may have any."""
     if file.error:
         return (Pin(file.path, NOT_COMPARED, "", HIGHEST),)
