@@ -92,7 +92,7 @@ def look() -> Worst:
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(b"#" * (255 * 1024))
         return _measured(
-            "a look: 20 MiB of files, of which 16 MiB may travel",
+            "a look: 20 MiB of files, 16 MiB may travel",
             LOOK.format(folder=folder),
             HOST_MIB,
         )
@@ -109,7 +109,7 @@ def growth() -> tuple[Ratio, ...]:
     what = "an edit beside 9 000 handlers to one beside 900"
     lying = (_seconds(lambda: fleet_of(10)), _seconds(lambda: fleet_of(0)))
     table = Ratio(
-        "a table of 1 000 hosts of which 10 answer with 10 MB each to one without them",
+        "a table of 1 000 hosts, 10 with 10 MB each, to one without these 10",
         3.0,
         *lying,
         "s",

@@ -38,9 +38,8 @@ GATES = "--feature-gates"
 ALL_ALPHA, ALL_BETA = "AllAlpha", "AllBeta"
 GO_TRUE = ("1", "t", "true")  # strconv.ParseBool, in small letters
 ENDPOINT, ENDPOINT_KEY = "--container-runtime-endpoint", "containerRuntimeEndpoint"
-# pkg/kubelet/apis/config/v1beta1/defaults.go from 1.27 on; before it cmd/kubelet/app/options, from
-# the release on that is without dockershim.
-BUILT_IN_ENDPOINT, BUILT_IN_SINCE = "unix:///run/containerd/containerd.sock", (1, 24)
+# pkg/kubelet/apis/config/v1beta1/defaults.go, as it is in 1.34. The key itself came with 1.27.
+BUILT_IN_ENDPOINT, BUILT_IN_SINCE = "unix:///run/containerd/containerd.sock", (1, 27)
 
 
 def get_engine_socket(facts: kubelet_facts.KubeletFacts) -> str:

@@ -80,8 +80,8 @@ SOCKETS: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "a drop-in that names none": ("1.34.1", (IN_DIR, IN_FILE), {**FILE, f"{FOLDER}/a.conf": "cgroupDriver: systemd\n"}, OTHER),
     "without the flag the usual file is not read": ("1.34.1", (), {kubelet_facts.CONFIG: NAMED}, SOCKET),
     "built in, if its file names none": ("1.34.1", (IN_FILE,), SILENT, SOCKET),
-    "built in since dockershim left": ("1.24.0", (), {}, SOCKET),
-    "none built in before": ("1.23.17", (), {}, ""),
+    "built in since its file may name one": ("1.27.0", (), {}, SOCKET),
+    "none built in before": ("1.26.15", (), {}, ""),
     "an unknown release counts as a current one": ("", (), {}, SOCKET),
 }  # fmt: skip
 
