@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -54,6 +55,13 @@ def name_file(path: str) -> str:
 
 
 FILES = read_files()
+WITHOUT_ROLES = {file: entries for file, entries in FILES.items() if not file.startswith("roles/")}
+HERE = "gpufleet.nvidia."
+# The pattern of a play that takes no host.
+NOBODY = ["all", "!all"]
+GATE = "Stop here when an earlier wave lost or failed too many hosts"
+# An option that is left out if its variable is.
+PASSED_ON = re.compile(r"\{\{ gpufleet_(?P<variable>\w+) \| default\(omit\) \}\}")
 
 
 def list_all(entries: Iterable[Task]) -> Iterator[Task]:
