@@ -49,7 +49,8 @@ KUBELET_FLAG_UNREAD = Sentence(
     "kubernetes.kubelet-flag-unread",
     "the value of the kubelet's flag {flag} is not known",
     why="it has another form than this collection reads",
-    next="Write it in the usual form, from the root for a path",
+    next="Write it in the usual form, from the root for a path. Instead of --feature-gates, you can set the cgroup driver"
+    " in gpufleet_handlers (options: SystemdCgroup)",
 )
 KUBELET_CONFIG_NOT_YAML = Sentence(
     "kubernetes.kubelet-config-not-yaml",
